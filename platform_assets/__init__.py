@@ -1,0 +1,1 @@
+"""Everything that knows what feedback is: domain, assets, checks, sensors, definitions, commands."""

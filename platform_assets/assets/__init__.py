@@ -1,0 +1,1 @@
+"""The assets, one file each, named as the UI names them."""

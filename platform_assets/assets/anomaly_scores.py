@@ -1,0 +1,99 @@
+"""`anomaly_scores`: how unlike the reference each record of the day is, from Triton."""
+
+from datetime import date
+
+import dagster as dg
+import polars as pl
+
+from platform_assets.assets.anomaly_model import DETECTOR
+from platform_assets.assets.common import (
+    LAKE_IO,
+    TRITON_RETRIES,
+    WHEN_UPSTREAM_CHANGES,
+    clear_failures,
+    table_metadata,
+)
+from platform_assets.domain.errors import FeedbackError
+from platform_assets.domain.tables import ANOMALY_SCORES, conform
+from platform_assets.domain.vectors import matrix
+from platform_assets.partitions import ARRIVAL_DAYS
+from resources.delta_lake import DeltaLakeResource
+from resources.triton import TritonResource
+
+
+@dg.asset(
+    partitions_def=ARRIVAL_DAYS,
+    io_manager_key=LAKE_IO,
+    deps=["anomaly_model"],
+    group_name="models",
+    kinds={"triton", "deltalake"},
+    metadata=table_metadata("anomaly_scores"),
+    retry_policy=TRITON_RETRIES,
+    automation_condition=WHEN_UPSTREAM_CHANGES,
+)
+def anomaly_scores(
+    context: dg.AssetExecutionContext,
+    feedback_embeddings: pl.LazyFrame,
+    lake: dg.ResourceParam[DeltaLakeResource],
+    triton: dg.ResourceParam[TritonResource],
+) -> dg.Output[pl.DataFrame]:
+    """One row for each row of feedback_embeddings; score and verdict are null without a vector or a model.
+
+    `nearest_feedback_id` is the reference record nearest to the record's cell: what it is most like.
+    """
+    vectors = feedback_embeddings.select(
+        "feedback_id", "partition_date", "embedding", "status", "model_version"
+    ).collect()
+    usable = vectors.filter(pl.col("status") == "ok")
+    with clear_failures():
+        cells = current_model(lake)
+        if cells is None:
+            context.log.warning("no anomaly model yet: the scores stay empty until it is fitted")
+            scored = pl.DataFrame(schema=_SCORED)
+        else:
+            scored = _score(usable, cells, triton)
+    table = vectors.select("feedback_id", "partition_date").join(
+        scored, on="feedback_id", how="left", maintain_order="left"
+    )
+    anomalies = int(table["is_anomaly"].sum())
+    return dg.Output(
+        conform(table, ANOMALY_SCORES),
+        metadata={"scored": scored.height, "anomalies": anomalies, "partition": str(date.fromisoformat(context.partition_key))},
+    )
+
+
+_SCORED = {name: dtype for name, dtype in ANOMALY_SCORES.items() if name != "partition_date"}
+
+
+def current_model(lake: DeltaLakeResource) -> pl.DataFrame | None:
+    """The rows of the newest fitted model, by cell, or None before the first fit."""
+    if not lake.exists("anomaly_model"):
+        return None
+    cells = lake.scan("anomaly_model").collect()
+    return cells.filter(pl.col("model_version") == pl.col("model_version").max()).sort("cell")
+
+
+def _score(usable: pl.DataFrame, cells: pl.DataFrame, triton: TritonResource) -> pl.DataFrame:
+    fitted_on, version = cells["embedder_version"][0], str(cells["model_version"][0])
+    if other := [v for v in usable["model_version"].unique() if v != fitted_on]:
+        raise FeedbackError(
+            f"the vectors come from text_embedder {other[0]}, the anomaly model was fitted on {fitted_on}: "
+            "run `feedback run --select anomaly_model`"
+        )
+    if usable.is_empty():
+        return pl.DataFrame(schema=_SCORED)
+    answer = triton.infer(DETECTOR, {"embeddings": matrix(usable["embedding"])}, version=version)
+    threshold = cells["threshold"][0]
+    return (
+        usable.select("feedback_id")
+        .with_columns(
+            score=pl.Series(answer["score"].reshape(-1), dtype=pl.Float64),
+            cell=pl.Series(answer["cell"].reshape(-1), dtype=pl.Int64),
+            threshold=pl.lit(threshold),
+            model_name=pl.lit(DETECTOR),
+            model_version=pl.lit(version),
+        )
+        .with_columns(is_anomaly=pl.col("score") > pl.col("threshold"))
+        .join(cells.select("cell", "nearest_feedback_id"), on="cell", how="left", maintain_order="left")
+        .select(_SCORED)
+    )

@@ -1,0 +1,94 @@
+"""`normalized_feedback`: language, sentiment, category and urgency of each record, by the local tier."""
+
+import dagster as dg
+import polars as pl
+
+from platform_assets.assets.common import (
+    LAKE_IO,
+    TRITON_RETRIES,
+    WHEN_UPSTREAM_CHANGES,
+    clear_failures,
+    table_metadata,
+)
+from platform_assets.domain.categories import Prototypes, prototypes
+from platform_assets.domain.errors import FeedbackError
+from platform_assets.domain.normalized_feedback import normalize
+from platform_assets.domain.taxonomy import Taxonomy
+from platform_assets.partitions import ARRIVAL_DAYS
+from platform_assets.settings import SettingsResource
+from resources.text_encoder import TextEncoder
+from resources.triton import TritonResource
+
+
+@dg.asset(
+    partitions_def=ARRIVAL_DAYS,
+    io_manager_key=LAKE_IO,
+    group_name="normalization",
+    kinds={"polars", "deltalake"},
+    metadata=table_metadata("normalized_feedback"),
+    retry_policy=TRITON_RETRIES,
+    automation_condition=WHEN_UPSTREAM_CHANGES,
+)
+def normalized_feedback(
+    context: dg.AssetExecutionContext,
+    raw_feedback: pl.LazyFrame,
+    feedback_embeddings: pl.LazyFrame,
+    anomaly_scores: pl.LazyFrame,
+    settings: SettingsResource,
+    triton: dg.ResourceParam[TritonResource],
+) -> dg.Output[pl.DataFrame]:
+    """One row for each row of raw_feedback; where the local tier is not sure, the status is `deferred`.
+
+    A deferred row keeps the local guess and its confidence, and says in `route_reason` why it is no answer.
+    """
+    config = settings.get()
+    feedback = (
+        raw_feedback.select("feedback_id", "partition_date", "source", "text", "language", "rating")
+        .join(
+            feedback_embeddings.select(
+                "feedback_id", "embedding", "model_version", pl.col("status").alias("embedding_status")
+            ),
+            on="feedback_id",
+            how="left",
+            maintain_order="left",
+        )
+        .join(anomaly_scores.select("feedback_id", "is_anomaly"), on="feedback_id", how="left", maintain_order="left")
+        .collect()
+    )
+    with clear_failures():
+        known, embedder_version = taxonomy_prototypes(
+            config.taxonomy, TextEncoder(triton, token_budget=config.platform.triton.token_budget)
+        )
+        _refuse_other_encoder(feedback, embedder_version)
+        table = normalize(
+            feedback,
+            known,
+            config.thresholds.local_tier,
+            model=f"text_embedder:{embedder_version} taxonomy:{config.taxonomy.version}",
+            rating_ranges={name: source.rating_range for name, source in config.sources.sources.items()},
+        )
+    return dg.Output(
+        table,
+        metadata={
+            "statuses": dict(table.group_by("status").len().iter_rows()),
+            "route_reasons": dict(table.drop_nulls("route_reason").group_by("route_reason").len().iter_rows()),
+        },
+    )
+
+
+def taxonomy_prototypes(taxonomy: Taxonomy, encoder: TextEncoder) -> tuple[Prototypes, str]:
+    """Encode the taxonomy's examples; also the version of the encoder that did it."""
+    owner = [index for index, category in enumerate(taxonomy.categories) for _ in category.examples]
+    encoded = encoder.encode([example for category in taxonomy.categories for example in category.examples])
+    keys = [category.key for category in taxonomy.categories]
+    return prototypes(keys, owner, encoded.embeddings), encoded.model_version
+
+
+def _refuse_other_encoder(feedback: pl.DataFrame, version: str) -> None:
+    """Vectors of two encoders lie in two spaces; their cosine means nothing."""
+    readable = feedback.filter(pl.col("embedding_status") == "ok")
+    if other := [v for v in readable["model_version"].unique() if v != version]:
+        raise FeedbackError(
+            f"the day's vectors come from text_embedder {other[0]}, version {version} serves now: "
+            "materialize feedback_embeddings of this day again"
+        )

@@ -1,0 +1,1 @@
+"""The checks, one file an asset, named as the asset is."""

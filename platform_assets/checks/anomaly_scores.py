@@ -1,0 +1,84 @@
+"""Checks of `anomaly_scores`: every vector is scored; how many are anomalous, and whether the day drifted."""
+
+import polars as pl
+
+from platform_assets.assets.anomaly_scores import current_model
+from platform_assets.checks.factory import Check, Day, limited, schema_check, structure
+from platform_assets.domain.drift import novelty_z
+from platform_assets.domain.measurement import Measurement, breaches, share
+from platform_assets.domain.thresholds import CheckLimits
+
+
+def checks(limits: CheckLimits) -> list[Check]:
+    """All checks of this asset."""
+    return [
+        structure(
+            "one_score_per_vector",
+            "Each row of feedback_embeddings has one row here, scored wherever there is a vector and a model.",
+            lambda day: one_score_each(
+                day.rows("feedback_embeddings"), day.rows("anomaly_scores"), has_model=current_model(day.lake) is not None
+            ),
+        ),
+        schema_check("anomaly_scores"),
+        limited(
+            "share_anomalous",
+            "Share of scored records that are unlike the reference.",
+            lambda day: share_anomalous(day.rows("anomaly_scores")),
+            limits.share_anomalous,
+        ),
+        limited(
+            "novelty_drift",
+            "How many standard errors the day's mean novelty score lies above that of the reference.",
+            lambda day: novelty_drift(day),
+            limits.novelty_drift,
+        ),
+    ]
+
+
+def one_score_each(embeddings: pl.DataFrame, scores: pl.DataFrame, *, has_model: bool) -> Measurement:
+    """Compare the two tables row by row."""
+    wanted = embeddings.select("feedback_id", ((pl.col("status") == "ok") & has_model).alias("wants_score"))
+    held = scores.group_by("feedback_id").agg(
+        pl.len().alias("rows"), (pl.col("score").is_not_null() & pl.col("score").is_finite()).all().alias("scored")
+    )
+    wrong = (
+        wanted.join(held, on="feedback_id", how="full", coalesce=True)
+        .filter(
+            pl.col("wants_score").is_null()
+            | pl.col("rows").fill_null(0).ne(1)
+            | (pl.col("wants_score") & ~pl.col("scored").fill_null(value=False))
+        )
+        .sort("feedback_id")
+    )
+    found = [f"{identity}: {rows or 0} rows, scored: {scored}" for identity, _, rows, scored in wrong.iter_rows()]
+    return breaches(found, rows=embeddings.height, what="vectors without exactly one score")
+
+
+def share_anomalous(scores: pl.DataFrame) -> Measurement:
+    """Anomalies ÷ scored records; without a model nothing is scored."""
+    scored = scores.filter(pl.col("score").is_not_null())
+    return share(int(scored["is_anomaly"].sum()), scored.height, "share anomalous")
+
+
+def novelty_drift(day: Day) -> Measurement:
+    """The first drift measure: new kinds of text raise the mean novelty score."""
+    scores = day.rows("anomaly_scores").drop_nulls("score")
+    cells = current_model(day.lake)
+    value = None
+    if cells is not None and scores.height:
+        value = novelty_z(
+            float(scores.select(pl.col("score").mean()).item()),
+            scores.height,
+            cells["reference_mean"][0],
+            cells["reference_sd"][0],
+        )
+    unlike = scores.sort("score", descending=True).head(5)
+    return Measurement(
+        value=value,
+        limit=0,
+        rows=scores.height,
+        what="mean novelty above the reference",
+        unit=" standard errors",
+        reason="",
+        examples=[f"{identity}: score {score:.3f}" for identity, score in unlike["feedback_id", "score"].iter_rows()],
+    )

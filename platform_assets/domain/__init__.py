@@ -1,0 +1,1 @@
+"""Pure functions on tables and arrays: no Dagster, no network, no clock, no environment."""

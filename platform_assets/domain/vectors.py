@@ -1,0 +1,34 @@
+"""Judging vectors, and turning columns of them into matrices."""
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+UNIT_TOLERANCE = 1e-3
+"""How far from 1 the length of a normalized float32 or FP16 vector may be."""
+
+
+def sound(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """For each row of (n, dims): whether every number is finite and the length is 1 ± UNIT_TOLERANCE."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        lengths = np.linalg.norm(vectors, axis=1)
+    return np.isfinite(vectors).all(axis=1) & (np.abs(lengths - 1) <= UNIT_TOLERANCE)
+
+
+def matrix(column: pl.Series) -> NDArray[np.float32]:
+    """A List(Float32) column of equal lengths, without nulls, as (n, dims).
+
+    Raises:
+        ValueError: the vectors differ in length.
+    """
+    if column.is_empty():
+        return np.empty((0, 0), dtype=np.float32)
+    dims = column.list.len()
+    if dims.n_unique() > 1:
+        raise ValueError(f"vectors of {dims.min()} to {dims.max()} numbers in one column")
+    return column.explode().to_numpy().astype(np.float32, copy=False).reshape(len(column), -1)
+
+
+def column(vectors: NDArray[np.float32]) -> pl.Series:
+    """(n, dims) as a List(Float32) column."""
+    return pl.Series(vectors, dtype=pl.Array(pl.Float32, vectors.shape[1])).cast(pl.List(pl.Float32))

@@ -1,0 +1,1 @@
+"""The sensors, one file each, named as the UI names them."""

@@ -1,0 +1,184 @@
+"""The project's configuration, read and validated where it is needed, and the resources that it describes.
+
+This is the one place that looks at the environment. Nothing is read when this module is imported.
+"""
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import dagster as dg
+from pydantic import Field, PrivateAttr
+
+from platform_assets.domain.sources import Source, Sources
+from platform_assets.domain.strict_model import StrictModel
+from platform_assets.domain.taxonomy import Taxonomy
+from platform_assets.domain.thresholds import Thresholds
+from resources.delta_lake import DeltaIOManager, DeltaLakeResource
+from resources.errors import ConfigurationError
+from resources.landing_zone import LandingZoneResource
+from resources.triton import TritonResource
+from resources.yaml_file import load_yaml
+
+PROJECT_VARIABLE: Final = "FEEDBACK_PROJECT"
+TRITON_URL_VARIABLE: Final = "TRITON_URL"
+
+
+class TritonSettings(StrictModel):
+    """The `triton` part of platform.yaml."""
+
+    url: str = ""
+    repository: str = "model_repository"
+    environment: str = ".triton-venv"
+    state: str = ".triton"
+    idle_stop_s: float = Field(900, gt=0)
+    timeout_s: float = Field(60, gt=0)
+    in_flight: int = Field(4, ge=1)
+    token_budget: int = Field(512, ge=1)
+
+
+class EncoderSettings(StrictModel):
+    """The `encoder` part of platform.yaml."""
+
+    source: str = "wheels:all-MiniLM-L6-v2"
+
+
+class LandingSensorSettings(StrictModel):
+    """The `landing_sensor` part of platform.yaml."""
+
+    settle_s: float = Field(10, ge=0)
+    days_per_tick: int = Field(20, ge=1)
+    attempts: int = Field(3, ge=1)
+
+
+class PlatformSettings(StrictModel):
+    """Everything in platform.yaml."""
+
+    lake: str = "data/lake"
+    landing: str = "landing"
+    triton: TritonSettings = TritonSettings()
+    encoder: EncoderSettings = EncoderSettings()
+    landing_sensor: LandingSensorSettings = LandingSensorSettings()
+
+
+class Settings:
+    """A project's configuration files; each is read once, when first asked for."""
+
+    def __init__(self, project: Path) -> None:
+        self.project = project.absolute()
+
+    @cached_property
+    def platform(self) -> PlatformSettings:
+        """`config/platform.yaml`."""
+        return load_yaml(self._file("platform"), PlatformSettings)
+
+    @cached_property
+    def sources(self) -> Sources:
+        """`config/sources.yaml`."""
+        return load_yaml(self._file("sources"), Sources)
+
+    @cached_property
+    def taxonomy(self) -> Taxonomy:
+        """`config/taxonomy.yaml`."""
+        return load_yaml(self._file("taxonomy"), Taxonomy)
+
+    @cached_property
+    def thresholds(self) -> Thresholds:
+        """`config/thresholds.yaml`."""
+        return load_yaml(self._file("thresholds"), Thresholds)
+
+    def source_note(self, path: Path) -> Source:
+        """The contract that was landed together with a file, instead of one in sources.yaml."""
+        return load_yaml(path, Source)
+
+    def path(self, relative: str) -> str:
+        """A path of the configuration as an absolute one; URIs stay as they are."""
+        return relative if "://" in relative else str(self.project / relative)
+
+    def lake(self) -> DeltaLakeResource:
+        """The tables."""
+        return DeltaLakeResource(root=self.path(self.platform.lake))
+
+    def landing(self) -> LandingZoneResource:
+        """The landing zone."""
+        return LandingZoneResource(root=self.path(self.platform.landing))
+
+    def triton(self) -> TritonResource:
+        """The Triton server: the one of TRITON_URL, else of platform.yaml, else the embedded one."""
+        triton = self.platform.triton
+        return TritonResource(
+            url=os.environ.get(TRITON_URL_VARIABLE) or triton.url,
+            repository=self.path(triton.repository),
+            environment=self.path(triton.environment),
+            state=self.path(triton.state),
+            idle_stop_s=triton.idle_stop_s,
+            timeout_s=triton.timeout_s,
+            in_flight=triton.in_flight,
+        )
+
+    def _file(self, name: str) -> Path:
+        return self.project / "config" / f"{name}.yaml"
+
+
+class SettingsResource(dg.ConfigurableResource[None]):
+    """Gives assets, checks and sensors the project's settings."""
+
+    project: str = Field("", description="The project's folder; empty finds it from the working folder.")
+
+    _settings: Settings | None = PrivateAttr(None)
+
+    def get(self) -> Settings:
+        """The settings; the files are read anew in each run, so that a corrected file needs no restart.
+
+        Raises:
+            ConfigurationError: there is no project here.
+        """
+        if self._settings is None:
+            self._settings = Settings(Path(self.project) if self.project else find_project(Path.cwd()))
+        return self._settings
+
+
+@dg.resource(required_resource_keys={"settings"}, description="The Delta tables, where platform.yaml says.")
+def lake_from_settings(context: dg.InitResourceContext) -> DeltaLakeResource:
+    """The tables; the settings are read when a run needs them."""
+    return _settings(context).lake()
+
+
+@dg.resource(required_resource_keys={"settings"}, description="The landing zone, where platform.yaml says.")
+def landing_from_settings(context: dg.InitResourceContext) -> LandingZoneResource:
+    """The landing zone; the settings are read when a run needs them."""
+    return _settings(context).landing()
+
+
+@dg.resource(required_resource_keys={"settings"}, description="The Triton server of TRITON_URL or platform.yaml.")
+def triton_from_settings(context: dg.InitResourceContext) -> TritonResource:
+    """The Triton server; the settings are read when a run needs them."""
+    return _settings(context).triton()
+
+
+@dg.io_manager(required_resource_keys={"settings"}, description="Stores a frame as its day of a Delta table.")
+def delta_io_from_settings(context: dg.InitResourceContext) -> DeltaIOManager:
+    """The IO manager over the tables; the settings are read when a run needs them."""
+    return DeltaIOManager(root=_settings(context).lake().root)
+
+
+def _settings(context: dg.InitResourceContext) -> Settings:
+    settings: SettingsResource = context.resources.settings
+    return settings.get()
+
+
+def find_project(start: Path) -> Path:
+    """The folder of $FEEDBACK_PROJECT, else the nearest one at or above `start` with config/platform.yaml.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    if named := os.environ.get(PROJECT_VARIABLE):
+        return Path(named)
+    for folder in (start, *start.parents):
+        if (folder / "config" / "platform.yaml").is_file():
+            return folder
+    raise ConfigurationError(
+        f"no project at {start}: go to the project's folder, or set {PROJECT_VARIABLE} to it"
+    )

@@ -1,0 +1,1 @@
+"""Everything that opens a socket, a process or a file; it speaks tensors, strings and tables."""

@@ -1,0 +1,141 @@
+"""Delta tables: a partition is replaced as a whole, by predicate, in one commit.
+
+Which tables exist and what their columns mean belongs to the callers.
+"""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from datetime import date
+from pathlib import Path
+from typing import TypeVar
+
+import dagster as dg
+import polars as pl
+from pydantic import Field
+
+from resources.errors import ConfigurationError, ServerUnavailableError
+
+PARTITION_COLUMN = "partition_date"
+_ATTEMPTS = 8
+
+Result = TypeVar("Result")
+
+
+class DeltaLakeResource(dg.ConfigurableResource[None]):
+    """Delta tables under one root, each partitioned by one column."""
+
+    root: str = Field(description="Folder or s3:// URI that holds one sub-folder a table.")
+
+    def uri(self, table: str) -> str:
+        """Where `table` lies."""
+        return f"{self.root.rstrip('/')}/{table}"
+
+    def exists(self, table: str) -> bool:
+        """Whether anything was ever written to `table`."""
+        from deltalake import DeltaTable
+
+        return bool(DeltaTable.is_deltatable(self.uri(table)))
+
+    def tables(self) -> list[str]:
+        """Names of the tables under the root, sorted; of a local root only."""
+        root = Path(self.root)
+        if not root.is_dir():
+            return []
+        return sorted(folder.name for folder in root.iterdir() if (folder / "_delta_log").is_dir())
+
+    def version(self, table: str) -> int | None:
+        """Number of the table's newest commit, or None where there is no table."""
+        from deltalake import DeltaTable
+
+        return int(DeltaTable(self.uri(table)).version()) if self.exists(table) else None
+
+    def replace(self, table: str, frame: pl.DataFrame, where: Mapping[str, date | int | str]) -> None:
+        """Replace the rows that have the values of `where` by `frame`, in one commit.
+
+        `where` names the table's partition columns; rows of other partitions are never touched. A write
+        that lost a race on the same partition is tried again.
+
+        Raises:
+            ConfigurationError: the place cannot be written.
+            ServerUnavailableError: the race was lost too often.
+        """
+        from deltalake import write_deltalake
+
+        predicate = " AND ".join(f"{column} = {_literal(value)}" for column, value in where.items())
+
+        def write() -> None:
+            write_deltalake(
+                self.uri(table),
+                frame.to_arrow(),
+                mode="overwrite",
+                predicate=predicate if self.exists(table) else None,
+                partition_by=list(where),
+                schema_mode="merge" if self.exists(table) else None,
+            )
+
+        self._commit(table, write)
+
+    def scan(self, table: str) -> pl.LazyFrame:
+        """All rows of `table`.
+
+        Raises:
+            ConfigurationError: there is no such table yet.
+        """
+        if not self.exists(table):
+            raise ConfigurationError(f"there is no table {table} under {self.root} yet: run `feedback run` first")
+        return pl.scan_delta(self.uri(table))
+
+    def scan_partition(self, table: str, day: date) -> pl.LazyFrame:
+        """The rows of `table` that arrived on `day`; only that day's files are read."""
+        return self.scan(table).filter(pl.col(PARTITION_COLUMN) == day)
+
+    def _commit(self, table: str, write: Callable[[], Result]) -> Result:
+        from deltalake.exceptions import CommitFailedError
+
+        for attempt in range(_ATTEMPTS):
+            try:
+                return write()
+            except CommitFailedError:
+                # Two writers of one partition: the loser starts over on the winner's commit.
+                time.sleep(random.uniform(0, 0.1 * 2**attempt))  # noqa: S311
+            except PermissionError as error:
+                raise ConfigurationError(
+                    f"table {table} cannot be written at {self.uri(table)} ({error}): allow writing there, "
+                    "or set `lake` in config/platform.yaml"
+                ) from error
+            except OSError as error:
+                if "ermission" not in str(error) and "Read-only" not in str(error):
+                    raise
+                raise ConfigurationError(
+                    f"table {table} cannot be written at {self.uri(table)}: allow writing there, "
+                    "or set `lake` in config/platform.yaml"
+                ) from error
+        raise ServerUnavailableError(
+            f"table {table}: another writer of the same partition won {_ATTEMPTS} times: run it again"
+        )
+
+
+class DeltaIOManager(dg.ConfigurableIOManager):
+    """Stores an asset's frame as its day's partition of the table named after the asset."""
+
+    root: str = Field(description="Folder or s3:// URI that holds one sub-folder a table.")
+
+    def handle_output(self, context: dg.OutputContext, obj: pl.DataFrame) -> None:
+        """Replace the partition; rows, commit and place go into the materialization's metadata."""
+        lake = DeltaLakeResource(root=self.root)
+        table = context.asset_key.path[-1]
+        day = date.fromisoformat(context.partition_key)
+        lake.replace(table, obj, {PARTITION_COLUMN: day})
+        context.add_output_metadata(
+            {"dagster/row_count": obj.height, "dagster/uri": lake.uri(table), "delta_version": lake.version(table)}
+        )
+
+    def load_input(self, context: dg.InputContext) -> pl.LazyFrame:
+        """The upstream table's rows of the partition at hand."""
+        lake = DeltaLakeResource(root=self.root)
+        return lake.scan_partition(context.asset_key.path[-1], date.fromisoformat(context.partition_key))
+
+
+def _literal(value: date | int | str) -> str:
+    return str(value) if isinstance(value, int) else "'{}'".format(str(value).replace("'", "''"))

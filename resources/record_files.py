@@ -1,0 +1,261 @@
+"""Reads record files (CSV, TSV, JSONL, Parquet) into text columns; what is no record is kept with its reason.
+
+Nothing is inferred: every field comes out as the text that stands in the file. Types, names and rules belong
+to the callers.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeAlias
+
+import polars as pl
+
+from resources.errors import ConfigurationError
+
+LINE_NO, RAW, EXTRA = "#line_no", "#raw", "#extra"
+"""Columns beside the fields: 1-based line (row, in Parquet), the record as it stands in the file, and the
+fields that were not asked for as a JSON object."""
+
+_FIELD_LIMIT_CHARACTERS = 1 << 20
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+
+
+class RecordFormat(StrEnum):
+    """The file formats that can be read."""
+
+    CSV = "csv"
+    TSV = "tsv"
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+    @classmethod
+    def of(cls, path: Path) -> "RecordFormat | None":
+        """The format that a file's suffix names, if it is one of ours."""
+        suffix = path.suffix.lower().lstrip(".")
+        return cls({"ndjson": "jsonl", "txt": "csv"}.get(suffix, suffix)) if suffix in _SUFFIXES else None
+
+
+_SUFFIXES = {"csv", "tsv", "jsonl", "ndjson", "parquet", "txt"}
+
+
+class Rejection(StrEnum):
+    """Why something in a file is no record."""
+
+    UNREADABLE_FILE = "unreadable_file"
+    MALFORMED_RECORD = "malformed_record"
+    WRONG_FIELD_COUNT = "wrong_field_count"
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A piece of a file that is no record; `line_no` is 0 where the whole file is meant."""
+
+    line_no: int
+    raw: str
+    reason: Rejection
+    detail: str
+
+
+@dataclass(frozen=True)
+class RecordFile:
+    """What a file holds: `records.height + len(rejected)` is the number of records in it."""
+
+    records: pl.DataFrame
+    """Columns LINE_NO, RAW, EXTRA and one String column for each field asked for."""
+    rejected: list[Rejected] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
+    """Names of the columns (dotted paths in JSON) that the file has."""
+    missing: list[str] = field(default_factory=list)
+    """Fields asked for that no record of the file has; empty for a file without records."""
+
+
+def read_records(
+    path: Path, record_format: RecordFormat, fields: Sequence[str], *, encoding: str = "utf-8", delimiter: str = ","
+) -> RecordFile:
+    """Read one file whole.
+
+    A file that cannot be decoded or parsed at all comes back as one rejection, not as an exception.
+
+    Raises:
+        ConfigurationError: the file cannot be opened, or `encoding` is unknown.
+    """
+    try:
+        if record_format is RecordFormat.PARQUET:
+            return _read_parquet(path, fields)
+        text = path.read_bytes().decode(_with_bom(encoding))
+    except LookupError:
+        raise ConfigurationError(
+            f"unknown encoding {encoding!r}: use a name that Python knows, such as utf-8 or cp1252"
+        ) from None
+    except UnicodeDecodeError as error:
+        return _unreadable(fields, f"byte {error.start} is not {encoding}: set the source's encoding")
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read ({error.strerror}): allow reading it") from error
+    if record_format is RecordFormat.JSONL:
+        return _read_jsonl(text, fields)
+    return _read_csv(text, fields, "\t" if record_format is RecordFormat.TSV else delimiter)
+
+
+def _with_bom(encoding: str) -> str:
+    return "utf-8-sig" if encoding.lower().replace("_", "-") in {"utf-8", "utf8"} else encoding
+
+
+def _read_csv(text: str, fields: Sequence[str], delimiter: str) -> RecordFile:
+    lines = list(io.StringIO(text, newline=""))
+    records = _csv_records(lines, delimiter)
+    _, _, header = next((record for record in records if record[2]), (0, "", []))
+    if isinstance(header, str):
+        return _unreadable(fields, f"the header is not valid CSV: {header}")
+    position = {name: index for index, name in enumerate(header)}
+    wanted = [position[name] for name in fields if name in position]
+    others = [(name, index) for name, index in position.items() if name not in fields]
+    kept: list[tuple[int, str, str]] = []
+    values: list[list[str]] = []
+    rejected: list[Rejected] = []
+    for line_no, raw, cells in records:
+        if isinstance(cells, str):
+            rejected.append(Rejected(line_no, raw, Rejection.MALFORMED_RECORD, cells))
+        elif len(cells) == len(header):
+            extra = {name: cells[index] for name, index in others}
+            kept.append((line_no, raw, json.dumps(extra, ensure_ascii=False)))
+            values.append([cells[index] for index in wanted])
+        elif cells:
+            detail = f"{len(header)} fields declared, {len(cells)} found"
+            rejected.append(Rejected(line_no, raw, Rejection.WRONG_FIELD_COUNT, detail))
+    present = [name for name in fields if name in position]
+    columns = dict(zip(present, zip(*values, strict=True), strict=True)) if values else {}
+    missing = [name for name in fields if name not in position] if kept else []
+    return RecordFile(_frame(fields, kept, columns), rejected, header, missing)
+
+
+def _csv_records(lines: list[str], delimiter: str) -> Iterator[tuple[int, str, list[str] | str]]:
+    """Yield (first line, raw, cells); a record that breaks the grammar comes as its error's text.
+
+    Only the line on which a broken record starts is given up: a quote that is never closed must not swallow
+    the rest of the file.
+    """
+    csv.field_size_limit(_FIELD_LIMIT_CHARACTERS)
+    start = 0
+    while start < len(lines):
+        reader = csv.reader(lines[start:], delimiter=delimiter, strict=True)
+        offset, done = start, 0
+        try:
+            for cells in reader:
+                raw = "".join(lines[offset + done : offset + reader.line_num]).rstrip("\r\n")
+                yield offset + done + 1, raw, cells
+                done = reader.line_num
+            return
+        except csv.Error as error:
+            start = offset + done
+            yield start + 1, lines[start].rstrip("\r\n"), str(error)
+            start += 1
+
+
+def _read_jsonl(text: str, fields: Sequence[str]) -> RecordFile:
+    kept: list[tuple[int, str, str]] = []
+    values: list[list[str | None]] = []
+    rejected: list[Rejected] = []
+    seen: dict[str, None] = {}
+    for line_no, line in enumerate(text.split("\n"), start=1):
+        raw = line.strip("\r")
+        if not raw.strip():
+            continue
+        try:
+            document = json.loads(raw, object_pairs_hook=_unique_keys)
+        except (ValueError, RecursionError) as error:
+            rejected.append(Rejected(line_no, raw, Rejection.MALFORMED_RECORD, f"not valid JSON: {error}"))
+            continue
+        if not isinstance(document, dict):
+            detail = f"a JSON object is expected, this is a {type(document).__name__}"
+            rejected.append(Rejected(line_no, raw, Rejection.MALFORMED_RECORD, detail))
+            continue
+        flat = dict(_flatten(document))
+        seen.update(dict.fromkeys(flat))
+        extra = {name: value for name, value in flat.items() if name not in fields}
+        kept.append((line_no, _encodable(raw), _encodable(json.dumps(extra, ensure_ascii=False))))
+        values.append([_as_text(flat.get(name)) for name in fields])
+    columns = dict(zip(fields, zip(*values, strict=True), strict=True)) if values else {}
+    missing = [name for name in fields if name not in seen] if kept else []
+    return RecordFile(_frame(fields, kept, columns), rejected, list(seen), missing)
+
+
+def _read_parquet(path: Path, fields: Sequence[str]) -> RecordFile:
+    try:
+        table = pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        return _unreadable(fields, f"not a complete Parquet file: {str(error).splitlines()[0]}")
+    present = [name for name in fields if name in table.columns]
+    others = [name for name in table.columns if name not in fields]
+    rows = table.select(
+        (pl.int_range(pl.len(), dtype=pl.Int64) + 1).alias(LINE_NO),
+        _json_of(table.columns).alias(RAW),
+        _json_of(others).alias(EXTRA),
+        *(_text_of(name, table.schema[name]) for name in present),
+        *(pl.lit(None, pl.String).alias(name) for name in fields if name not in present),
+    )
+    missing = [name for name in fields if name not in present] if rows.height else []
+    return RecordFile(rows, [], table.columns, missing)
+
+
+def _text_of(name: str, dtype: pl.DataType) -> pl.Expr:
+    column = pl.col(name)
+    if isinstance(dtype, pl.Datetime):
+        return column.dt.to_string("iso:strict").alias(name)
+    return column.cast(pl.String).alias(name)
+
+
+def _json_of(names: Sequence[str]) -> pl.Expr:
+    return pl.struct(names).struct.json_encode() if names else pl.lit("{}")
+
+
+def _flatten(document: dict[str, Json], prefix: str = "") -> Iterator[tuple[str, Json]]:
+    for key, value in document.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _unique_keys(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {repeated!r} stands twice")
+    return document
+
+
+def _as_text(value: Json) -> str | None:
+    if value is None:
+        return None
+    return _encodable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _encodable(text: str) -> str:
+    """Replace lone surrogates, which JSON can spell and UTF-8 cannot, by U+FFFD."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _frame(
+    fields: Sequence[str], kept: list[tuple[int, str, str]], columns: dict[str, tuple[str | None, ...]]
+) -> pl.DataFrame:
+    line_nos, raws, extras = zip(*kept, strict=True) if kept else ((), (), ())
+    data: dict[str, pl.Series] = {
+        LINE_NO: pl.Series(line_nos, dtype=pl.Int64),
+        RAW: pl.Series(raws, dtype=pl.String),
+        EXTRA: pl.Series(extras, dtype=pl.String),
+    }
+    nothing = [None] * len(kept)
+    for name in fields:
+        data[name] = pl.Series(columns.get(name, nothing), dtype=pl.String)
+    return pl.DataFrame(data)
+
+
+def _unreadable(fields: Sequence[str], detail: str) -> RecordFile:
+    return RecordFile(_frame(fields, [], {}), [Rejected(0, "", Rejection.UNREADABLE_FILE, detail)])

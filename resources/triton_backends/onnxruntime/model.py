@@ -1,0 +1,101 @@
+"""ONNX Runtime on a CPU as a python-based Triton backend, for a server that comes without the compiled one.
+
+It answers to the compiled backend's name and reads its thread parameters, so that one config.pbtxt serves in
+both. It runs in the server's Python environment: nothing of the platform can be imported here. No GPU and no
+sequences.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import triton_python_backend_utils as pb_utils
+
+_ONNX_TYPES = {
+    "TYPE_BOOL": "tensor(bool)",
+    "TYPE_INT32": "tensor(int32)",
+    "TYPE_INT64": "tensor(int64)",
+    "TYPE_FP16": "tensor(float16)",
+    "TYPE_FP32": "tensor(float)",
+    "TYPE_FP64": "tensor(double)",
+}
+
+
+class TritonPythonModel:
+    """One session of the version's model.onnx; requests run one after another, as they came."""
+
+    @staticmethod
+    def auto_complete_config(auto_complete_model_config: object) -> object:
+        """Leaves the configuration as it is: it states every tensor."""
+        return auto_complete_model_config
+
+    def initialize(self, args: dict[str, str]) -> None:
+        """Opens the session and refuses a graph whose tensors are not those of the configuration.
+
+        Raises:
+            TritonModelException: The environment or the graph cannot serve this configuration.
+        """
+        if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
+            raise pb_utils.TritonModelException(
+                f"numpy {np.__version__}: this server's Python backend returns empty tensors with numpy 2 or "
+                "newer; install numpy<2 into the server's environment"
+            )
+        config = json.loads(args["model_config"])
+        path = Path(args["model_repository"]) / args["model_version"] / "model.onnx"
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = _parameter(config, "intra_op_thread_count")
+        options.inter_op_num_threads = _parameter(config, "inter_op_thread_count")
+        self._session = onnxruntime.InferenceSession(
+            str(path), sess_options=options, providers=["CPUExecutionProvider"]
+        )
+        _check(path, config, "input", self._session.get_inputs())
+        _check(path, config, "output", self._session.get_outputs())
+        self._inputs = [tensor["name"] for tensor in config["input"]]
+
+    def execute(self, requests: list) -> list:
+        """Answers each request; a failing one is an error of its own and leaves the others alone."""
+        return [self._answer(request) for request in requests]
+
+    def _answer(self, request: object) -> object:
+        feed = {name: pb_utils.get_input_tensor_by_name(request, name).as_numpy() for name in self._inputs}
+        names = list(request.requested_output_names())
+        try:
+            values = self._session.run(names, feed)
+        # onnxruntime's exceptions share no base class of their own; the client gets the message.
+        except Exception as error:  # noqa: BLE001
+            return pb_utils.InferenceResponse(error=pb_utils.TritonError(f"onnxruntime: {error}"))
+        return pb_utils.InferenceResponse(
+            output_tensors=[
+                pb_utils.Tensor(name, np.ascontiguousarray(value))
+                for name, value in zip(names, values, strict=True)
+            ]
+        )
+
+
+def _parameter(config: dict, key: str) -> int:
+    """A whole number from the configuration's parameters; 1 where it is not set."""
+    return int(config.get("parameters", {}).get(key, {}).get("string_value", "1"))
+
+
+def _check(path: Path, config: dict, kind: str, graph_tensors: list) -> None:
+    """Refuses a configured tensor that the graph lacks or has with another type or shape."""
+    found = {tensor.name: tensor for tensor in graph_tensors}
+    for tensor in config[kind]:
+        name = tensor["name"]
+        if name not in found:
+            raise pb_utils.TritonModelException(f"{path} has no {kind} {name}; it has {sorted(found)}")
+        if found[name].type != _ONNX_TYPES.get(tensor["data_type"]):
+            raise pb_utils.TritonModelException(
+                f"{path}: {kind} {name} is {found[name].type}, the configuration says {tensor['data_type']}"
+            )
+        batched = config.get("max_batch_size", 0) > 0
+        expected = ([-1] if batched else []) + [int(dim) for dim in tensor["dims"]]
+        shape = [dim if isinstance(dim, int) else -1 for dim in found[name].shape]
+        if len(shape) != len(expected) or any(
+            -1 not in (have, want) and have != want for have, want in zip(shape, expected, strict=True)
+        ):
+            raise pb_utils.TritonModelException(
+                f"{path}: {kind} {name} has shape {shape}, the configuration says {expected}"
+            )

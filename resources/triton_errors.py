@@ -1,0 +1,19 @@
+"""The errors of talking to a Triton server; each message is one line that names the model and what to do."""
+
+from resources.errors import ResourceError, ServerUnavailableError
+
+
+class ModelNotReadyError(ServerUnavailableError):
+    """The server runs and does not serve the model, or not in that version."""
+
+
+class InferenceTimeoutError(ServerUnavailableError):
+    """A model gave no answer within the time a request may take; the request was cancelled."""
+
+
+class ModelInferenceError(ResourceError):
+    """The model, or its server, refused a request or failed on it."""
+
+
+class ModelContractError(ResourceError):
+    """A tensor, sent or answered, is not what the model declares; sending it again gives the same."""

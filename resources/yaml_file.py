@@ -1,0 +1,84 @@
+"""Reads a YAML file into a pydantic model; every refusal names the file and the line.
+
+What the files mean belongs to the models that callers pass in.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from resources.errors import ConfigurationError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def load_yaml(path: Path, model: type[Model]) -> Model:
+    """Read and validate one file.
+
+    Raises:
+        ConfigurationError: the file is missing, is no YAML, repeats a key, or does not fit the model;
+            the message begins with `file:line:`.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path} is missing: restore it, or copy it from the repository") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} cannot be read ({error}): make it a readable UTF-8 file") from None
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigurationError(f"{path}:{line}: not valid YAML: {error.problem}") from None
+    if root is not None:
+        _refuse_repeated_keys(path, root)
+    try:
+        return model.model_validate(yaml.safe_load(text) or {})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        line = _line_of(root, first["loc"])
+        raise ConfigurationError(f"{path}:{line}: {where}: {_problem(first['type'], first['msg'])}{more}") from None
+
+
+def _problem(kind: str, message: str) -> str:
+    if kind == "extra_forbidden":
+        return "unknown key; remove it or correct its spelling"
+    if kind == "missing":
+        return "is missing; add it"
+    return message.removeprefix("Value error, ")
+
+
+def _refuse_repeated_keys(path: Path, node: yaml.Node) -> None:
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                line = key.start_mark.line + 1
+                raise ConfigurationError(f"{path}:{line}: {key.value}: stands twice; keep one of them")
+            seen.add(key.value)
+            _refuse_repeated_keys(path, value)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _refuse_repeated_keys(path, item)
+
+
+def _line_of(node: yaml.Node | None, location: Sequence[str | int]) -> int:
+    """The 1-based line of the deepest part of `location` that the document holds."""
+    line = 1
+    for part in location:
+        step: tuple[int, yaml.Node] | None = None
+        if isinstance(node, yaml.MappingNode):
+            step = next(
+                ((key.start_mark.line, value) for key, value in node.value if key.value == str(part)), None
+            )
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            step = (node.value[part].start_mark.line, node.value[part])
+        if step is None:
+            break
+        line, node = step[0] + 1, step[1]
+    return line
