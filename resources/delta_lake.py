@@ -5,7 +5,8 @@ Which tables exist and what their columns mean belongs to the callers.
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import TypeVar
@@ -126,7 +127,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         lake = DeltaLakeResource(root=self.root)
         table = context.asset_key.path[-1]
         day = date.fromisoformat(context.partition_key)
-        lake.replace(table, obj, {PARTITION_COLUMN: day})
+        with _final():
+            lake.replace(table, obj, {PARTITION_COLUMN: day})
         context.add_output_metadata(
             {"dagster/row_count": obj.height, "dagster/uri": lake.uri(table), "delta_version": lake.version(table)}
         )
@@ -134,7 +136,17 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def load_input(self, context: dg.InputContext) -> pl.LazyFrame:
         """The upstream table's rows of the partition at hand."""
         lake = DeltaLakeResource(root=self.root)
-        return lake.scan_partition(context.asset_key.path[-1], date.fromisoformat(context.partition_key))
+        with _final():
+            return lake.scan_partition(context.asset_key.path[-1], date.fromisoformat(context.partition_key))
+
+
+@contextmanager
+def _final() -> Iterator[None]:
+    """End the step without retries where only a person can help."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise dg.Failure(description=str(error), allow_retries=False) from error
 
 
 def _literal(value: date | int | str) -> str:

@@ -12,6 +12,7 @@ import hashlib
 import http.client
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Self
 
 from resources.errors import ConfigurationError, ServerUnavailableError
+from resources.triton_errors import one_line
 from resources.triton_supervisor import (
     EXIT_TIMEOUT_S,
     LOG_NAME,
@@ -249,20 +251,16 @@ class EmbeddedTriton:
             lock.release()
 
     def _compose_backends(self, environment: _Environment) -> None:
-        """Lays out, as links, the folder from which the server takes its backends."""
-        wanted = {
-            f"python/{name}": environment.python_backend / name
-            for name in ("libtriton_python.so", "triton_python_backend_utils.py")
-        }
-        wanted["python/triton_python_backend_stub"] = environment.stub
-        wanted |= {path.parent.name: path.parent for path in _BACKENDS.glob("*/model.py")}
+        """Puts together the folder from which the server takes its backends."""
         root = self._state / "backends"
-        (root / "python").mkdir(parents=True, exist_ok=True)
-        for path in [*root.iterdir(), *(root / "python").iterdir()]:
-            if path.is_symlink():
-                path.unlink()
-        for name, target in wanted.items():
-            (root / name).symlink_to(target)
+        shutil.rmtree(root, ignore_errors=True)
+        unwanted = shutil.ignore_patterns("__pycache__")
+        # Copied, because a backend written in Python may not use a library that is a link to elsewhere.
+        shutil.copytree(environment.python_backend, root / "python", ignore=unwanted)
+        # Linked, because the stub finds its own libraries by where it really is.
+        (root / "python" / environment.stub.name).symlink_to(environment.stub)
+        for model in _BACKENDS.glob("*/model.py"):
+            shutil.copytree(model.parent, root / model.parent.name, ignore=unwanted)
 
     def _start(self, environment: _Environment, models: Sequence[str], fingerprint: str) -> EmbeddedServer:
         self._compose_backends(environment)
@@ -376,7 +374,7 @@ class EmbeddedTriton:
         with contextlib.suppress(ValueError):
             body = str(json.loads(body).get("error", body))
         raise ServerUnavailableError(
-            f"the embedded Triton server cannot load model {model!r}: {_one_line(body)} "
+            f"the embedded Triton server cannot load model {model!r}: {one_line(body)} "
             f"(log: {server.log_file})"
         )
 
@@ -428,7 +426,3 @@ def _http(server: EmbeddedServer, method: str, path: str, *, timeout_s: float = 
 
 def _is_ready(server: EmbeddedServer, model: str) -> bool:
     return _http(server, "GET", f"/v2/models/{model}/ready")[0] == _OK
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -1,6 +1,5 @@
 """Building an encoder's models into a repository: fetch, wrap, check, then add all versions or none."""
 
-import os
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -137,8 +136,8 @@ def _set_dims(path: Path, dims: int, undo: ExitStack) -> None:
 
 def _replace(path: Path, text: str) -> None:
     """Writes a file whole or not at all, with the permissions it had."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    Path(name).chmod(path.stat().st_mode)
-    Path(name).replace(path)
+    with tempfile.TemporaryDirectory(prefix=".staging-", dir=path.parent) as folder:
+        staged = Path(folder) / path.name
+        staged.write_text(text, encoding="utf-8")
+        staged.chmod(path.stat().st_mode)
+        staged.replace(path)

@@ -4,6 +4,7 @@ A version is written once and never changed; beside its files lies `model.json`,
 model's files, and whether it fits its configuration, is not known here.
 """
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -131,11 +132,12 @@ class ModelRepository:
             The version's number: that of the newest version if it serves the same, else one more than any.
 
         Raises:
-            ConfigurationError: There is no such model, or a file name is not a plain name.
+            ConfigurationError: There is no such model, a file name is not a plain name, or the repository
+                cannot be written.
         """
         folder = self._folder(model)
         for name in files:
-            if name != Path(name).name or name == CARD_NAME:
+            if not name or name != Path(name).name or name == CARD_NAME:
                 raise ConfigurationError(f"{name!r} cannot be a file of a version: give a plain file name")
         hashes = {name: sha256(content) for name, content in sorted(files.items())}
         card = card.model_copy(update={"model": model, "files": hashes})
@@ -144,25 +146,26 @@ class ModelRepository:
         if existing and self.card(model, existing[-1]).served() == card.served():
             return existing[-1]
 
-        staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=folder))
         try:
-            staging.chmod(0o755)  # a server often runs as another user
-            for name, content in files.items():
-                _write(staging / name, content)
-            return self._publish(staging, folder, card)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)  # gone already if it became the version
+            with tempfile.TemporaryDirectory(prefix=_STAGING, dir=folder, ignore_cleanup_errors=True) as name:
+                # A folder inside it, because the temporary one is removed at the end in any case.
+                staging = Path(name) / "version"
+                staging.mkdir()
+                for file, content in files.items():
+                    _write(staging / file, content)
+                return self._publish(staging, folder, card)
+        except OSError as error:
+            raise ConfigurationError(
+                f"{folder} cannot be written ({error.strerror}): allow writing there, or free some space"
+            ) from error
 
     def remove_version(self, model: str, version: int) -> None:
         """Removes a version at once; a version that does not exist is left alone."""
-        folder = self._folder(model)
-        leaving = Path(tempfile.mkdtemp(prefix=_STAGING, dir=folder))
-        try:
-            self.version_path(model, version).rename(leaving)
-        except FileNotFoundError:
-            pass
-        finally:
-            shutil.rmtree(leaving)
+        with (
+            tempfile.TemporaryDirectory(prefix=_STAGING, dir=self._folder(model)) as leaving,
+            contextlib.suppress(FileNotFoundError),
+        ):
+            self.version_path(model, version).rename(Path(leaving) / "version")
 
     def fingerprint(self) -> str:
         """A hash (hex) of configurations, versions and cards; it changes when what is served would change."""

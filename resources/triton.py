@@ -25,6 +25,7 @@ from resources.triton_errors import (
     ModelContractError,
     ModelInferenceError,
     ModelNotReadyError,
+    one_line,
 )
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ class TritonResource(ConfigurableResource["TritonResource"]):
                     name=one.name,
                     version=one.version,
                     state=one.state or "UNAVAILABLE",
-                    reason=_one_line(one.reason) if one.state else "not loaded",
+                    reason=one_line(one.reason) if one.state else "not loaded",
                     inference_count=counts.get((one.name, one.version), 0),
                 )
                 for one in sorted(index, key=lambda one: (one.name, int(one.version or 0)))
@@ -328,7 +329,7 @@ class TritonResource(ConfigurableResource["TritonResource"]):
 
     def _explained(self, error: InferenceServerException, model: str, version: str) -> ResourceError:
         """The typed error for what a server answered, or for its silence."""
-        code, text, address = _code(error), _one_line(error.message() or ""), self._address()
+        code, text, address = _code(error), one_line(error.message() or ""), self._address()
         what = (f"model {model!r}" if model else "the server") + (f" version {version}" if version else "")
         if code == "DEADLINE_EXCEEDED":
             return InferenceTimeoutError(
@@ -356,11 +357,7 @@ class TritonResource(ConfigurableResource["TritonResource"]):
         found = [one for one in index if one.name == model]
         if not found:
             return "the server's repository holds no such model"
-        return next((_one_line(one.reason) for one in found if one.reason), "")
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+        return next((one_line(one.reason) for one in found if one.reason), "")
 
 
 def _code(error: InferenceServerException) -> str:

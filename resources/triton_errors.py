@@ -17,3 +17,8 @@ class ModelInferenceError(ResourceError):
 
 class ModelContractError(ResourceError):
     """A tensor, sent or answered, is not what the model declares; sending it again gives the same."""
+
+
+def one_line(text: str) -> str:
+    """A server's message on one line, without the Python stack that a failing model adds to it."""
+    return " ".join(text.partition("\n\nAt:")[0].split())

@@ -95,5 +95,5 @@ def _score(usable: pl.DataFrame, cells: pl.DataFrame, triton: TritonResource) ->
         )
         .with_columns(is_anomaly=pl.col("score") > pl.col("threshold"))
         .join(cells.select("cell", "nearest_feedback_id"), on="cell", how="left", maintain_order="left")
-        .select(_SCORED)
+        .select(*_SCORED)
     )

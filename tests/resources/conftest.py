@@ -111,9 +111,10 @@ def toy_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         def answer(self, request):
             if request.is_cancelled():
                 return pb.InferenceResponse(error=pb.TritonError("cancelled", pb.TritonError.CANCELLED))
+            self.answered = getattr(self, "answered", 0) + 1
             x = given(request, "x")
             time.sleep(float(x[0, 0]))
-            return answer(y=np.zeros((len(x), 4), np.float32))
+            return answer(y=np.full((len(x), 4), self.answered, np.float32))
         """,
         inputs={"x": ("INT32", [1])},
         outputs={"y": ("FP32", [4])},

@@ -3,6 +3,7 @@
 import numpy as np
 import onnxruntime
 import pytest
+
 from resources.anomaly_graph import anomaly_detector_graph
 
 
@@ -33,7 +34,9 @@ def test_it_equals_numpy(cells: int, dims: int, rows: int) -> None:
 def test_a_centroid_scores_zero_and_its_opposite_two() -> None:
     centroids = np.eye(1, 4, dtype=np.float32)
 
-    score, cell = run(anomaly_detector_graph(centroids), np.vstack([centroids, -centroids, np.eye(4)[1:2]]).astype("f4"))
+    score, cell = run(
+        anomaly_detector_graph(centroids), np.vstack([centroids, -centroids, np.eye(4)[1:2]]).astype("f4")
+    )
 
     assert score[:, 0].tolist() == [0.0, 2.0, 1.0]
     assert cell[:, 0].tolist() == [0, 0, 0]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -29,49 +30,64 @@ def until(holds: Callable[[], object], what: str) -> None:
         time.sleep(0.05)
 
 
-def processes_of(state: Path) -> list[psutil.Process]:
-    """Live processes that have to do with a state directory: the supervisor, the server, the stubs."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if any(str(state) in part for part in process.cmdline()) and process.status() != "zombie":
-                found.append(process)
-        except psutil.NoSuchProcess:
-            continue
-    return found
-
-
 def listens(port: int) -> bool:
     with socket.socket() as one:
         return one.connect_ex(("127.0.0.1", port)) == 0
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    write_echo(tmp_path / "model_repository")
-    return tmp_path / "model_repository"
+@dataclass(frozen=True)
+class Place:
+    """A repository with one tiny model, and the state directory of its server."""
 
+    repository: Path
+    environment: Path
+    state: Path
 
-@pytest.fixture
-def triton_at(
-    repository: Path, triton_environment: Path, tmp_path: Path
-) -> Iterator[Callable[..., EmbeddedTriton]]:
-    """Makes embedded servers of one state directory; nothing of them is left after the test."""
-    state = tmp_path / "state"
+    def triton(self, **options: float) -> EmbeddedTriton:
+        return EmbeddedTriton(
+            repository=self.repository, environment=self.environment, state=self.state, **options
+        )
 
-    def make(**options: float) -> EmbeddedTriton:
-        return EmbeddedTriton(repository=repository, environment=triton_environment, state=state, **options)
+    def server(self) -> EmbeddedServer:
+        """The server that runs, as another process would see it."""
+        server = self.triton().status()
+        assert server is not None
+        return server
 
-    yield make
-    make().stop()
-    until(lambda: not processes_of(state), "processes of the state directory are gone")
+    def resource(self) -> TritonResource:
+        return TritonResource(
+            repository=str(self.repository), environment=str(self.environment), state=str(self.state)
+        )
 
+    def command(self, statement: str) -> list[str]:
+        """A process that makes a statement about an `EmbeddedTriton` called `triton`."""
+        paths = ", ".join(
+            f"{name}=Path({str(getattr(self, name))!r})" for name in ("repository", "environment", "state")
+        )
+        lines = [
+            "from pathlib import Path",
+            "from resources.embedded_triton import EmbeddedTriton",
+            f"triton = EmbeddedTriton({paths})",
+            statement,
+        ]
+        return [sys.executable, "-c", "\n".join(lines)]
 
-@pytest.fixture
-def resource(repository: Path, triton_environment: Path, tmp_path: Path) -> TritonResource:
-    return TritonResource(
-        repository=str(repository), environment=str(triton_environment), state=str(tmp_path / "state")
-    )
+    def processes(self) -> list[psutil.Process]:
+        """What lives and names the state directory: the supervisor, the server, the models' stubs."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.status() != "zombie" and any(
+                    str(self.state) in part for part in process.cmdline()
+                ):
+                    found.append(process)
+            except psutil.NoSuchProcess:
+                continue
+        return found
+
+    def end(self) -> None:
+        self.triton().stop()
+        until(lambda: not self.processes(), "nothing of the server is left")
 
 
 def echoes(resource: TritonResource) -> bool:
@@ -79,88 +95,76 @@ def echoes(resource: TritonResource) -> bool:
     return bool((resource.infer("echo", {"text": text})["text"] == text).all())
 
 
-def script(triton: str, repository: Path, environment: Path, state: Path) -> list[str]:
-    """A Python process that does something with an `EmbeddedTriton` called `triton`."""
-    made = f"EmbeddedTriton(repository=Path({str(repository)!r}), environment=Path({str(environment)!r}), "
-    made += f"state=Path({str(state)!r}))"
-    head = "from pathlib import Path\nfrom resources.embedded_triton import EmbeddedTriton\n"
-    return [sys.executable, "-c", f"{head}triton = {made}\n{triton}"]
+def _place(folder: Path, environment: Path) -> Place:
+    write_echo(folder / "model_repository")
+    return Place(folder / "model_repository", environment, folder / "state")
 
 
-def test_many_processes_share_one_server(
-    triton_at: Callable[..., EmbeddedTriton], repository: Path, triton_environment: Path, tmp_path: Path
-) -> None:
-    command = script("print(triton.ensure().server_pid)", repository, triton_environment, tmp_path / "state")
+@pytest.fixture
+def place(tmp_path: Path, triton_environment: Path) -> Iterator[Place]:
+    made = _place(tmp_path, triton_environment)
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="module")
+def shared_place(tmp_path_factory: pytest.TempPathFactory, triton_environment: Path) -> Iterator[Place]:
+    """A place whose server outlives a test, for those that do not care whether it already runs."""
+    made = _place(tmp_path_factory.mktemp("shared"), triton_environment)
+    yield made
+    made.end()
+
+
+def test_many_processes_share_one_server(shared_place: Place) -> None:
+    command = shared_place.command("print(triton.ensure().server_pid)")
     asking = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     answers = {process.communicate(timeout=_PATIENCE_S)[0].strip() for process in asking}
-    server = triton_at().status()
-    assert server is not None
-    assert answers == {str(server.server_pid)}
-    names = [process.name() for process in processes_of(tmp_path / "state")]
+    assert answers == {str(shared_place.server().server_pid)}
+    names = [process.name() for process in shared_place.processes()]
     assert names.count("tritonserver") == 1
 
 
-def test_only_the_one_that_starts_a_server_stops_it_on_leaving(
-    triton_at: Callable[..., EmbeddedTriton],
-) -> None:
-    first, second = triton_at(), triton_at()
-    with first as server:
-        with second as same:
-            assert same == server
-            assert (first.started_here, second.started_here) == (True, False)
-        assert first.status() == server
-    assert first.status() is None
-
-
-def test_stopping_leaves_no_process_and_no_port(
-    triton_at: Callable[..., EmbeddedTriton], tmp_path: Path
-) -> None:
-    triton = triton_at()
-    server = triton.ensure()
-    ports = (server.grpc_port, server.http_port, server.metrics_port)
-    assert all(listens(port) for port in ports)
-    assert all(
-        connection.laddr.ip.removeprefix("::ffff:") == "127.0.0.1"
+def test_it_listens_on_the_loopback_interface_only(shared_place: Place) -> None:
+    server = shared_place.triton().ensure()
+    listening = [
+        connection.laddr
         for connection in psutil.Process(server.server_pid).net_connections()
         if connection.status == psutil.CONN_LISTEN
-    )
-    assert triton.stop()
-    assert not processes_of(tmp_path / "state")
-    assert not any(listens(port) for port in ports)
-    assert triton.status() is None
-    assert not triton.stop()
+    ]
+    assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+    assert {address.port for address in listening} == {
+        server.grpc_port,
+        server.http_port,
+        server.metrics_port,
+    }
 
 
-def test_a_killed_server_comes_back_on_its_ports(
-    triton_at: Callable[..., EmbeddedTriton], resource: TritonResource
-) -> None:
-    before = triton_at().ensure()
+def test_a_killed_server_comes_back_on_its_ports(shared_place: Place) -> None:
+    before = shared_place.triton().ensure()
+    resource = shared_place.resource()
     assert echoes(resource)
     os.kill(before.server_pid, signal.SIGKILL)
     assert echoes(resource)
-    after = triton_at().ensure()
+    after = shared_place.server()
     assert (after.pid, after.grpc_port) == (before.pid, before.grpc_port)
     assert after.server_pid != before.server_pid
 
 
-def test_a_server_dies_with_its_supervisor_and_is_started_anew(
-    triton_at: Callable[..., EmbeddedTriton], resource: TritonResource, tmp_path: Path
-) -> None:
-    before = triton_at().ensure()
+def test_a_server_dies_with_its_supervisor_and_is_started_anew(shared_place: Place) -> None:
+    before = shared_place.triton().ensure()
+    resource = shared_place.resource()
     assert echoes(resource)
     os.kill(before.pid, signal.SIGKILL)
-    until(lambda: not processes_of(tmp_path / "state"), "the server and its stubs died")
-    assert triton_at().status() is None
+    until(lambda: not shared_place.processes(), "the server and its stubs died")
+    assert shared_place.triton().status() is None
     assert echoes(resource)
-    after = triton_at().status()
-    assert after is not None
-    assert after.pid != before.pid
+    assert shared_place.server().pid != before.pid
 
 
-def test_a_server_whose_port_was_taken_moves(
-    triton_at: Callable[..., EmbeddedTriton], resource: TritonResource
-) -> None:
-    before = triton_at().ensure()
+def test_a_server_whose_port_was_taken_moves(shared_place: Place) -> None:
+    before = shared_place.triton().ensure()
+    resource = shared_place.resource()
+    assert echoes(resource)
     os.kill(before.pid, signal.SIGSTOP)
     os.kill(before.server_pid, signal.SIGKILL)
     with socket.socket() as taker:
@@ -176,53 +180,80 @@ def test_a_server_whose_port_was_taken_moves(
         until(taken, "the port is free")
         taker.listen()
         os.kill(before.pid, signal.SIGCONT)
-        until(lambda: _record(triton_at()).grpc_port != before.grpc_port, "the server moved")
+        until(lambda: shared_place.server().grpc_port != before.grpc_port, "the server moved")
         assert echoes(resource)
-        assert triton_at().ensure().pid == before.pid
+        assert shared_place.triton().ensure().pid == before.pid
 
 
-def _record(triton: EmbeddedTriton) -> EmbeddedServer:
-    server = triton.status()
-    assert server is not None
-    return server
-
-
-def test_a_server_for_another_configuration_is_replaced(
-    triton_at: Callable[..., EmbeddedTriton], repository: Path
-) -> None:
-    first = triton_at().ensure()
-    assert triton_at().ensure() == first
-    config = repository / "echo/config.pbtxt"
+def test_a_server_for_another_configuration_is_replaced(shared_place: Place) -> None:
+    first = shared_place.triton().ensure()
+    assert shared_place.triton().ensure() == first
+    config = shared_place.repository / "echo/config.pbtxt"
     config.write_text(config.read_text() + "\n# another line\n")
-    assert triton_at().ensure().pid != first.pid
+    assert shared_place.triton().ensure().pid != first.pid
 
 
-def test_versions_and_models_made_later_are_loaded_by_the_running_server(
-    triton_at: Callable[..., EmbeddedTriton], repository: Path, resource: TritonResource
-) -> None:
-    later = (repository / "echo/config.pbtxt").read_text().replace('"echo"', '"later"')
-    (repository / "later").mkdir()
-    (repository / "later/config.pbtxt").write_text(later)
-    first = triton_at().ensure()
+def test_versions_and_models_made_later_are_loaded_by_the_running_server(place: Place) -> None:
+    resource = place.resource()
+    config = (place.repository / "echo/config.pbtxt").read_text()
+    (place.repository / "later").mkdir()
+    (place.repository / "later/config.pbtxt").write_text(config.replace('"echo"', '"later"'))
+    first = place.triton().ensure()
     assert resource.metadata("echo").version == "1"
-    shutil.copytree(repository / "echo/1", repository / "later/1")
-    shutil.copytree(repository / "echo/1", repository / "echo/2")
-    assert triton_at().ensure() == first
+
+    for version in ("later/1", "echo/2"):
+        shutil.copytree(place.repository / "echo/1", place.repository / version)
+    assert place.triton().ensure() == first
     assert resource.metadata("echo").version == "2"
     assert resource.metadata("later").version == "1"
 
+    (place.repository / "echo/3").mkdir()
+    (place.repository / "echo/3/model.py").write_text("raise RuntimeError('wrong weights')\n")
+    with pytest.raises(
+        ServerUnavailableError, match=r"cannot load model 'echo': .*version 3 .*wrong weights"
+    ) as caught:
+        place.triton().ensure()
+    assert "\n" not in str(caught.value)
+    assert resource.metadata("echo").version == "2"
+    assert echoes(resource)
 
-def test_an_idle_server_stops_by_itself(triton_at: Callable[..., EmbeddedTriton], tmp_path: Path) -> None:
-    triton_at(idle_stop_s=0.5).ensure()
-    until(lambda: not processes_of(tmp_path / "state"), "the idle server stopped")
-    assert triton_at().status() is None
+
+def test_only_the_one_that_starts_a_server_stops_it_and_then_nothing_is_left(place: Place) -> None:
+    first, second = place.triton(), place.triton()
+    with first as server:
+        with second as same:
+            assert same == server
+            assert (first.started_here, second.started_here) == (True, False)
+        assert first.status() == server
+        ports = (server.grpc_port, server.http_port, server.metrics_port)
+        assert all(listens(port) for port in ports)
+    assert first.status() is None
+    assert not place.processes()
+    assert not any(listens(port) for port in ports)
+    assert not first.stop()
 
 
-def test_a_model_that_cannot_be_loaded_is_named(
-    triton_at: Callable[..., EmbeddedTriton], repository: Path, tmp_path: Path
-) -> None:
+def test_an_idle_server_stops_by_itself(place: Place) -> None:
+    place.triton(idle_stop_s=0.5).ensure()
+    until(lambda: not place.processes(), "the idle server stopped")
+    assert place.triton().status() is None
+
+
+def test_serving_in_the_foreground_ends_with_an_interrupt(place: Place) -> None:
+    command = place.command("triton.serve_foreground(lambda server: print(server.url, flush=True))")
+    for how in (signal.SIGINT, signal.SIGTERM):
+        serving = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert serving.stdout is not None
+        assert serving.stdout.readline().strip() == place.server().url
+        serving.send_signal(how)
+        serving.communicate(timeout=_PATIENCE_S)
+        assert serving.returncode == 0
+        assert not place.processes()
+
+
+def test_a_model_that_cannot_be_loaded_is_named(place: Place) -> None:
     write_model(
-        repository,
+        place.repository,
         "broken",
         """
         def initialize(self, args):
@@ -232,25 +263,19 @@ def test_a_model_that_cannot_be_loaded_is_named(
         outputs={"y": ("INT32", [1])},
     )
     with pytest.raises(ServerUnavailableError) as caught:
-        triton_at().ensure()
+        place.triton().ensure()
     message = str(caught.value)
-    assert "broken" in message
+    assert "'broken'" in message
     assert "its weights are missing" in message
-    assert str(tmp_path / "state/server.log") in message
+    assert str(place.state / "server.log") in message
     assert "\n" not in message
-    assert not processes_of(tmp_path / "state")
+    assert not place.processes()
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_start_leaves_nothing(
-    how: signal.Signals,
-    triton_at: Callable[..., EmbeddedTriton],
-    repository: Path,
-    triton_environment: Path,
-    tmp_path: Path,
-) -> None:
+def test_an_interrupted_start_leaves_nothing(place: Place, how: signal.Signals) -> None:
     write_model(
-        repository,
+        place.repository,
         "endless",
         """
         def initialize(self, args):
@@ -259,47 +284,26 @@ def test_an_interrupted_start_leaves_nothing(
         inputs={"x": ("INT32", [1])},
         outputs={"y": ("INT32", [1])},
     )
-    state = tmp_path / "state"
-    command = script("triton.ensure()", repository, triton_environment, state)
-    starting = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    until(lambda: triton_at().status(), "the server is being started")
+    starting = subprocess.Popen(place.command("triton.ensure()"), stderr=subprocess.DEVNULL)
+    until(place.triton().status, "the server is being started")
     starting.send_signal(how)
     starting.wait(_PATIENCE_S)
-    until(lambda: not processes_of(state), "the half-started server is gone")
+    until(lambda: not place.processes(), "the half-started server is gone")
 
 
-def test_serving_in_the_foreground_ends_with_an_interrupt(
-    triton_at: Callable[..., EmbeddedTriton], repository: Path, triton_environment: Path, tmp_path: Path
-) -> None:
-    command = script(
-        "triton.serve_foreground(lambda server: print(server.url, flush=True))",
-        repository,
-        triton_environment,
-        tmp_path / "state",
-    )
-    for how in (signal.SIGINT, signal.SIGTERM):
-        serving = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert serving.stdout is not None
-        assert serving.stdout.readline().strip() == _record(triton_at()).url
-        serving.send_signal(how)
-        serving.communicate(timeout=_PATIENCE_S)
-        assert serving.returncode == 0
-        assert not processes_of(tmp_path / "state")
-
-
-def test_a_missing_environment_names_the_command_that_makes_it(repository: Path, tmp_path: Path) -> None:
-    triton = EmbeddedTriton(repository=repository, environment=tmp_path / "no-venv", state=tmp_path / "state")
+def test_a_missing_environment_names_the_command_that_makes_it(tmp_path: Path) -> None:
+    place = _place(tmp_path, tmp_path / "no-venv")
     with pytest.raises(ConfigurationError, match=r"^.*no-venv holds no Triton server: run `make setup`$"):
-        triton.ensure()
+        place.triton().ensure()
 
 
 def test_a_repository_without_a_version_names_the_command_that_makes_one(
-    triton_environment: Path, repository: Path, tmp_path: Path
+    tmp_path: Path, triton_environment: Path
 ) -> None:
-    shutil.rmtree(repository / "echo/1")
-    triton = EmbeddedTriton(repository=repository, environment=triton_environment, state=tmp_path / "state")
-    with pytest.raises(ConfigurationError, match=r"no model in .* has a version: run `make setup`"):
-        triton.ensure()
+    place = _place(tmp_path, triton_environment)
+    shutil.rmtree(place.repository / "echo/1")
+    with pytest.raises(ConfigurationError, match=r"no model in .* has a version: run `make setup`$"):
+        place.triton().ensure()
 
 
 def test_the_server_sees_its_own_environment_only(

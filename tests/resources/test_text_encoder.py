@@ -27,13 +27,16 @@ def encoder(triton: TritonResource) -> TextEncoder:
     return TextEncoder(triton)
 
 
-def test_texts_come_back_as_unit_vectors_of_a_named_version(encoder: TextEncoder) -> None:
+def test_texts_come_back_as_unit_vectors_of_a_named_version(
+    encoder: TextEncoder, triton: TritonResource
+) -> None:
     encoded = encoder.encode(TEXTS)
     assert (encoded.embeddings.shape, encoded.embeddings.dtype) == ((len(TEXTS), 384), np.float32)
     assert (encoded.token_count.dtype, encoded.truncated.dtype) == (np.int32, np.bool_)
-    assert (encoded.model_name, encoded.model_version) == ("text_embedder", "1")
+    assert encoded.model_name == "text_embedder"
+    assert encoded.model_version == triton.metadata("text_embedder").version
     np.testing.assert_allclose(np.linalg.norm(encoded.embeddings, axis=1), 1, atol=1e-5)
-    assert encoded.token_count[TEXTS.index("refund")] == 3
+    assert encoded.token_count[TEXTS.index("Great!")] == 4
     assert not encoded.truncated.any()
 
 

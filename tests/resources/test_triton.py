@@ -140,16 +140,18 @@ def test_a_model_or_version_that_is_not_there_is_named(toy_triton: TritonResourc
 
 
 def test_a_slow_model_times_out_and_its_other_requests_are_cancelled(toy_triton: TritonResource) -> None:
+    def answered() -> int:
+        return int(toy_triton.infer("slow", {"x": column(0)})["y"][0, 0])
+
     triton = with_options(toy_triton, timeout_s=0.5, in_flight=3)
+    before = answered()
     taken = itertools.count()
     requests = ({"x": column(2)} for _ in iter(lambda: next(taken) < 100, False))
     with pytest.raises(InferenceTimeoutError, match=r"model 'slow' .* within 0.5 s"):
         list(triton.infer_many("slow", requests))
     assert next(taken) == 3
     # The model's one instance takes its requests in turn: it knew the two that waited to be cancelled.
-    toy_triton.infer("slow", {"x": column(0)})
-    statistics = clients.get(toy_triton.url).get_inference_statistics("slow").model_stats[0]
-    assert statistics.inference_stats.success.count == 2
+    assert answered() - before == 2
 
 
 def test_requests_are_taken_as_answers_are(toy_triton: TritonResource) -> None:

@@ -9,7 +9,22 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 DIMS = 8
-_WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "word", "ok", "refund", "app", "die", "le", "la", "?", "!")
+_WORDS = (
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "the",
+    "word",
+    "ok",
+    "refund",
+    "app",
+    "die",
+    "le",
+    "la",
+    "?",
+    "!",
+)
 
 
 def tiny_encoder(
@@ -73,7 +88,8 @@ def tiny_encoder(
 
 def tiny_tokenizer() -> Tokenizer:
     """Lower-cased words and single signs, between [CLS] and [SEP]."""
-    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(_WORDS)}, unk_token="[UNK]"))
+    vocabulary = {word: number for number, word in enumerate(_WORDS)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=_WORDS[1]))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -83,7 +99,11 @@ def tiny_tokenizer() -> Tokenizer:
 
 
 def write_encoder(
-    folder: Path, model: onnx.ModelProto | None = None, *, name: str = "model.onnx", **settings: dict[str, object]
+    folder: Path,
+    model: onnx.ModelProto | None = None,
+    *,
+    name: str = "model.onnx",
+    **settings: dict[str, object],
 ) -> Path:
     """Writes an encoder's folder; each setting is a JSON file. Without any, the token limit is 16."""
     (folder / name).parent.mkdir(parents=True, exist_ok=True)

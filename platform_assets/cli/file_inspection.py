@@ -1,0 +1,88 @@
+"""What can be said about a file before it is landed: whether a run could read it, and what it would make of it."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from platform_assets.domain.raw_feedback import FileOrigin, accept
+from platform_assets.domain.sources import Source
+from resources.errors import ConfigurationError
+from resources.record_files import RecordFile, RecordFormat, Rejection, read_records
+
+_TRIED_RECORDS = 1000
+_NAMED_COLUMNS = 12
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a file holds."""
+
+    records: int
+    """Readable or not: the run will count as many."""
+    warnings: list[str] = field(default_factory=list)
+
+
+def inspect(file: Path, source: Source) -> Inspection:
+    """Look a file over.
+
+    Raises:
+        ConfigurationError: a run could not read the file, or would find no such column; says what to do.
+    """
+    record_format = RecordFormat.of(file)
+    if record_format is None:
+        suffixes = ", ".join(f".{known}" for known in RecordFormat)
+        raise ConfigurationError(
+            f"{file}: {file.suffix or 'no suffix'} is none of {suffixes}: convert the file"
+        )
+    if file.name.startswith((".", "_", "~")):
+        raise ConfigurationError(
+            f"{file}: a name that begins with {file.name[0]} counts as unfinished: rename it"
+        )
+    found = read_records(
+        file,
+        record_format,
+        list(source.columns.mapped().values()),
+        encoding=source.encoding,
+        delimiter=source.delimiter,
+    )
+    if broken := next((one for one in found.rejected if one.reason is Rejection.UNREADABLE_FILE), None):
+        raise ConfigurationError(f"{file}: {broken.detail}: correct it, or export the file again")
+    if missing := _missing(found, record_format, source):
+        columns = ", ".join(repr(name) for name in found.columns[:_NAMED_COLUMNS]) or "none"
+        raise ConfigurationError(
+            f"{file}: no column {missing!r} (found: {columns}): correct the source's columns in "
+            "config/sources.yaml, or map the file's own with --source NAME --map text=COLUMN"
+        )
+    records = found.records.height + len(found.rejected)
+    return Inspection(records, _warnings(found, records, source))
+
+
+def _missing(found: RecordFile, record_format: RecordFormat, source: Source) -> str | None:
+    """The first column that a run would miss; a JSON object may leave out what it has no value for."""
+    if record_format is RecordFormat.JSONL:
+        return source.columns.text if source.columns.text in found.missing else None
+    if not found.columns:
+        return None
+    return next((name for name in source.columns.mapped().values() if name not in found.columns), None)
+
+
+def _warnings(found: RecordFile, records: int, source: Source) -> list[str]:
+    """What will become dead letters, tried on the first records."""
+    if not records:
+        return ["holds no records"]
+    warnings = []
+    if found.rejected:
+        first = found.rejected[0]
+        warnings.append(
+            f"{len(found.rejected)} of {records} records cannot be read and will be quarantined, "
+            f"line {first.line_no} first: {first.detail}"
+        )
+    tried = found.records.head(_TRIED_RECORDS)
+    origin = FileOrigin("inspected", "", datetime.now(UTC).date(), datetime.now(UTC))
+    letters = accept(tried, source, origin).quarantined
+    if letters.height:
+        line, detail = letters.row(0, named=True)["line_no"], letters.row(0, named=True)["detail"]
+        warnings.append(
+            f"{letters.height} of the first {tried.height} records will be quarantined, line {line} first: {detail}"
+        )
+    return warnings

@@ -1,0 +1,98 @@
+"""`feedback ingest`: looks files over and lands them, whole or not at all, for the next run.
+
+What a column means belongs to `domain/sources.py`; how a record becomes feedback, to `domain/raw_feedback.py`.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import click
+
+from platform_assets.cli.console import DAY, Command, format_option, print_json, print_table, say
+from platform_assets.cli.file_inspection import Inspection, inspect
+from platform_assets.cli.ingest_plan import Landing, landings, mapped_source, note_for
+from platform_assets.cli.project import check_known, open_settings
+from platform_assets.landed_sources import SOURCE_NOTE
+
+
+@click.command(cls=Command)
+@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path(path_type=Path))
+@click.option("--source", metavar="NAME", help="Whose files these are; else the file's name has to tell.")
+@click.option(
+    "--map",
+    "mapping",
+    multiple=True,
+    metavar="OUR=COLUMN",
+    help="Which column holds our text, source_record_id, created_at, rating, author_id, language or channel.",
+)
+@click.option(
+    "--set",
+    "properties",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="With --map: time_zone, time_format, encoding, delimiter, decimal_mark, channel, rating_range=1..5.",
+)
+@click.option("--partition", type=DAY, help="The day of arrival to land in; default: today in UTC.")
+@format_option("table", "json")
+def ingest(
+    *,
+    files: Sequence[Path],
+    source: str | None,
+    mapping: Sequence[str],
+    properties: Sequence[str],
+    partition: date | None,
+    form: str,
+) -> None:
+    """Land CSV, TSV, JSONL or Parquet files, or a folder with one sub-folder a day.
+
+    Every file is looked over before any is landed: what the next run could not read is refused here.
+    A file of a source that config/sources.yaml does not know is landed with --source and --map.
+    """
+    check_known(partition)
+    settings = open_settings()
+    contract = mapped_source(settings, source, mapping, properties)
+    planned = landings(settings, [file.absolute() for file in files], source, contract, partition or _today())
+    note = note_for(settings, planned, contract) if contract else None
+    inspections = [inspect(landing.file, landing.source) for landing in planned]
+    zone = settings.landing()
+    if note:
+        zone.write_note(note.day, note.folder, SOURCE_NOTE, note.text)
+    rows = []
+    for landing, inspection in zip(planned, inspections, strict=True):
+        is_new = not landing.lies_there(zone)
+        landed = zone.land(landing.file, landing.day, landing.folder)
+        rows.append((landing, inspection, landed.uri, landed.size_bytes, is_new))
+    for landing, inspection in zip(planned, inspections, strict=True):
+        _warn(landing, inspection)
+    if form == "json":
+        print_json(
+            [
+                {
+                    "uri": uri,
+                    "source": landing.source_name,
+                    "records": inspection.records,
+                    "bytes": size,
+                    "new": is_new,
+                }
+                for landing, inspection, uri, size, is_new in rows
+            ]
+        )
+        return
+    print_table(
+        ["landed", "source", "records", "bytes", "new"],
+        [
+            (uri, landing.source_name, inspection.records, size, is_new)
+            for landing, inspection, uri, size, is_new in rows
+        ],
+    )
+    say("\nNext: `feedback run`")
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()
+
+
+def _warn(landing: Landing, inspection: Inspection) -> None:
+    for warning in inspection.warnings:
+        say(f"Warning: {landing.file}: {warning}")

@@ -1,0 +1,124 @@
+"""Building adds every model of an encoder or none, and a repeated build changes nothing."""
+
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tiny_encoder import DIMS, tiny_encoder, write_encoder
+
+from resources.encoder_build import build_encoder
+from resources.errors import ConfigurationError, ResourceError
+from resources.model_config import read_config
+from resources.model_repository import ModelRepository
+from resources.repository_validation import validate_repository
+
+MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.fixture
+def repository(project_root: Path, tmp_path: Path) -> ModelRepository:
+    """The project's repository without a version, in a copy."""
+    copy = tmp_path / "repository"
+    shutil.copytree(project_root / "model_repository", copy, ignore=shutil.ignore_patterns("[0-9]*", ".*"))
+    return ModelRepository(copy)
+
+
+def build(repository: ModelRepository, folder: Path, moment: datetime = MOMENT) -> dict[str, int]:
+    return build_encoder(repository, f"dir:{folder}", folder / "cache", moment, lambda _: None)
+
+
+def contents(repository: ModelRepository) -> dict[str, bytes]:
+    files = (path for path in repository.path.rglob("*") if path.is_file())
+    return {path.relative_to(repository.path).as_posix(): path.read_bytes() for path in files}
+
+
+def test_a_build_makes_a_repository_that_validates(repository: ModelRepository, tmp_path: Path) -> None:
+    folder = write_encoder(tmp_path / "encoder")
+
+    assert build(repository, folder) == {"tokenizer": 1, "text_embedder": 1, "feedback_encoder": 1}
+
+    assert validate_repository(repository) == []
+    card = repository.card("text_embedder", 1)
+    assert (card.dims, card.token_limit, card.source, card.created_at) == (DIMS, 16, f"dir:{folder}", MOMENT)
+    assert set(repository.card("tokenizer", 1).files) == {"model.py", "tokenizer.json"}
+    assert repository.card("feedback_encoder", 1).files == {}
+    assert repository.version_path("feedback_encoder", 1).is_dir()
+    assert repository.versions("anomaly_detector") == []
+
+
+def test_every_configuration_gets_the_size_of_the_vectors(
+    repository: ModelRepository, tmp_path: Path
+) -> None:
+    comments = (repository.path / "text_embedder" / "config.pbtxt").read_text().count("#")
+
+    build(repository, write_encoder(tmp_path / "encoder"))
+
+    for model in ("text_embedder", "feedback_encoder", "anomaly_detector"):
+        for path in repository.configs(model):
+            config = read_config(path)
+            assert {**config.inputs, **config.outputs}["embeddings"].dims == (DIMS,)
+    assert (repository.path / "text_embedder" / "config.pbtxt").read_text().count("#") == comments
+
+
+def test_a_repeated_build_changes_nothing(repository: ModelRepository, tmp_path: Path) -> None:
+    folder = write_encoder(tmp_path / "encoder")
+    versions = build(repository, folder)
+    before = contents(repository)
+
+    assert build(repository, folder, MOMENT + timedelta(days=1)) == versions
+    assert contents(repository) == before
+
+
+def test_another_encoder_is_a_new_version_of_each_model(repository: ModelRepository, tmp_path: Path) -> None:
+    build(repository, write_encoder(tmp_path / "one"))
+
+    versions = build(repository, write_encoder(tmp_path / "two", tiny_encoder(dims=5)))
+
+    assert versions == {"tokenizer": 1, "text_embedder": 2, "feedback_encoder": 2}
+    assert validate_repository(repository) == []
+
+
+def test_a_graph_that_was_damaged_is_built_anew(repository: ModelRepository, tmp_path: Path) -> None:
+    folder = write_encoder(tmp_path / "encoder")
+    build(repository, folder)
+    damaged = repository.version_path("text_embedder", 1) / "model.onnx"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    assert any("its card says" in problem for problem in validate_repository(repository))
+
+    repository.remove_version("text_embedder", 1)
+    assert build(repository, folder)["text_embedder"] == 1
+    assert validate_repository(repository) == []
+
+
+def test_an_encoder_that_fails_the_check_leaves_nothing(repository: ModelRepository, tmp_path: Path) -> None:
+    before = contents(repository)
+    folder = write_encoder(tmp_path / "encoder", tiny_encoder(sees_neighbours=True))
+
+    with pytest.raises(ResourceError, match="alone and in a batch differs"):
+        build(repository, folder)
+    assert contents(repository) == before
+
+
+def test_a_failure_after_the_first_version_leaves_nothing(
+    repository: ModelRepository, tmp_path: Path
+) -> None:
+    folder = write_encoder(tmp_path / "encoder")
+    # The last configuration to be rewritten states the size in a way that cannot be set.
+    path = repository.path / "text_embedder" / "configs" / "gpu.pbtxt"
+    path.write_text(path.read_text().replace("dims: [ 384 ]", "dims: 384"))
+    before = contents(repository)
+
+    with pytest.raises(ConfigurationError, match=r"gpu\.pbtxt: write the tensor \"embeddings\" with"):
+        build(repository, folder)
+    assert contents(repository) == before
+
+
+@pytest.mark.parametrize("missing", ["tokenizer/model.py", "text_embedder/config.pbtxt"])
+def test_a_repository_without_its_sources_is_refused(
+    repository: ModelRepository, tmp_path: Path, missing: str
+) -> None:
+    (repository.path / missing).unlink()
+
+    with pytest.raises(ConfigurationError, match="restore it from the sources"):
+        build(repository, write_encoder(tmp_path / "encoder"))
