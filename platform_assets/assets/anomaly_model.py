@@ -7,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from platform_assets.assets.common import TRITON_RETRIES, clear_failures, table_metadata
 from platform_assets.domain.anomaly_model import AnomalyModel, Floats, fit_anomaly_model, novelty
@@ -27,7 +28,7 @@ _SERVED_TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class Reference:
-    """The vectors that a model is fitted on: distinct contents of the first days, of one encoder version."""
+    """The vectors that a model is fitted on: those of the first days, of one encoder version."""
 
     rows: pl.DataFrame
     embedder_version: str
@@ -36,6 +37,16 @@ class Reference:
     def vectors(self) -> Floats:
         """(n, dims)."""
         return matrix(self.rows["embedding"])
+
+    @property
+    def contents(self) -> NDArray[np.int64]:
+        """(n,), equal for equal texts."""
+        return self.rows["content_hash"].rank("dense").to_numpy().astype(np.int64)
+
+    @property
+    def days(self) -> NDArray[np.int64]:
+        """(n,), days since 1970."""
+        return self.rows["partition_date"].to_physical().to_numpy().astype(np.int64)
 
 
 @dg.asset(
@@ -60,7 +71,7 @@ def anomaly_model(
     with clear_failures():
         reference = reference_window(lake, limits.reference_days)
         vectors = reference.vectors
-        model = fit_anomaly_model(vectors, limits)
+        model = fit_anomaly_model(vectors, reference.contents, reference.days, limits)
         repository = ModelRepository(Path(settings.get().path(settings.get().platform.triton.repository)))
         version = repository.add_version(
             DETECTOR,
@@ -108,7 +119,6 @@ def reference_window(lake: DeltaLakeResource, days: int) -> Reference:
         .select("feedback_id", "partition_date", "content_hash", "embedding")
         .collect()
         .sort("partition_date", "feedback_id")
-        .unique("content_hash", keep="first", maintain_order=True)
     )
     return Reference(rows, newest)
 

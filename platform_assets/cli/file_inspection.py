@@ -1,4 +1,4 @@
-"""What can be said about a file before it is landed: whether a run could read it, and what it would make of it."""
+"""What can be said of a file before it is landed: whether a run could read it and what it would make of it."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,6 +11,7 @@ from resources.record_files import RecordFile, RecordFormat, Rejection, read_rec
 
 _TRIED_RECORDS = 1000
 _NAMED_COLUMNS = 12
+_USUAL_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -67,22 +68,16 @@ def _missing(found: RecordFile, record_format: RecordFormat, source: Source) -> 
 
 
 def _warnings(found: RecordFile, records: int, source: Source) -> list[str]:
-    """What will become dead letters, tried on the first records."""
+    """What will become dead letters, tried on the first records, where it is more than now and then a row."""
     if not records:
-        return ["holds no records"]
-    warnings = []
-    if found.rejected:
-        first = found.rejected[0]
-        warnings.append(
-            f"{len(found.rejected)} of {records} records cannot be read and will be quarantined, "
-            f"line {first.line_no} first: {first.detail}"
-        )
+        return ["it holds no records"]
     tried = found.records.head(_TRIED_RECORDS)
     origin = FileOrigin("inspected", "", datetime.now(UTC).date(), datetime.now(UTC))
-    letters = accept(tried, source, origin).quarantined
-    if letters.height:
-        line, detail = letters.row(0, named=True)["line_no"], letters.row(0, named=True)["detail"]
-        warnings.append(
-            f"{letters.height} of the first {tried.height} records will be quarantined, line {line} first: {detail}"
-        )
-    return warnings
+    letters = accept(tried, source, origin).quarantined.select("line_no", "detail")
+    lost = [(one.line_no, one.detail) for one in found.rejected] + letters.rows()
+    looked_at = tried.height + len(found.rejected)
+    if len(lost) <= _USUAL_SHARE * looked_at:
+        return []
+    line, detail = min(lost)
+    of = f"of the first {looked_at}" if looked_at < records else f"of {looked_at}"
+    return [f"{len(lost)} {of} records will be quarantined; line {line}: {detail}"]

@@ -1,6 +1,6 @@
 """`feedback ingest`: looks files over and lands them, whole or not at all, for the next run.
 
-What a column means belongs to `domain/sources.py`; how a record becomes feedback, to `domain/raw_feedback.py`.
+What a column means belongs to `domain/sources.py`; how a record becomes a row, to `domain/raw_feedback.py`.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def ingest(
 ) -> None:
     """Land CSV, TSV, JSONL or Parquet files, or a folder with one sub-folder a day.
 
-    Every file is looked over before any is landed: what the next run could not read is refused here.
+    Every file is looked over before any is landed: what the next run could not read is refused.
     A file of a source that config/sources.yaml does not know is landed with --source and --map.
     """
     check_known(partition)

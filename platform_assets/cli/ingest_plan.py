@@ -107,7 +107,7 @@ def landings(
     for landing, place in zip(planned, places, strict=True):
         if places.count(place) > 1:
             raise ConfigurationError(
-                f"{landing.file}: two files would land as {landing.file.name} of {landing.day}: rename one of them"
+                f"{landing.file}: two files would land as {landing.file.name} of {landing.day}: rename one"
             )
     return planned
 
@@ -167,8 +167,8 @@ def _place(settings: Settings, file: Path, name: str | None, contract: Source | 
     if found is None:
         known = ", ".join(settings.sources.sources)
         raise FeedbackError(
-            f"{file}: no source claims this name (sources: {known}): say --source NAME, or map the columns of a "
-            "new one with --source NAME --map text=COLUMN"
+            f"{file}: no source claims this name (sources: {known}): say --source NAME, or map the columns "
+            "of a new one with --source NAME --map text=COLUMN"
         )
     return Landing(file, day, None, found, settings.sources.sources[found])
 

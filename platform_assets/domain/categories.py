@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
+_NEAREST = 2
+
 
 @dataclass(frozen=True)
 class Prototypes:
@@ -40,14 +42,16 @@ def prototypes(keys: Sequence[str], owner: Sequence[int], vectors: Floats) -> Pr
 def sort_into_categories(vectors: Floats, known: Prototypes, temperature: float) -> Sorted:
     """Sort unit vectors (n, dims) into categories.
 
-    A category's logit is `temperature` × the greatest cosine to one of its examples, so that examples in several
-    languages do not blur each other; the confidence is the softmax of the best one.
+    A category's logit is `temperature` × the mean cosine to the two nearest of its examples, so that examples in
+    several languages do not blur each other and one odd example does not decide; the confidence is the softmax of
+    the best one.
     """
     cosines = vectors @ known.vectors.T
-    best = np.full((len(vectors), len(known.keys)), -1.0, dtype=np.float32)
+    nearness = np.empty((len(vectors), len(known.keys)), dtype=np.float32)
     for index in range(len(known.keys)):
-        best[:, index] = cosines[:, known.owner == index].max(axis=1)
-    logits = temperature * (best - best.max(axis=1, keepdims=True))
+        own = np.sort(cosines[:, known.owner == index], axis=1)
+        nearness[:, index] = own[:, -_NEAREST:].mean(axis=1)
+    logits = temperature * (nearness - nearness.max(axis=1, keepdims=True))
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     winner = probabilities.argmax(axis=1)
     return Sorted([known.keys[i] for i in winner], probabilities[np.arange(len(vectors)), winner])

@@ -1,0 +1,105 @@
+"""`feedback report`: what the checks found, on the terminal, as JSON or as a page."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import click
+
+from platform_assets.check_report import CheckReport, Outcome, read_report
+from platform_assets.cli.console import DAY, Command, Exit, Json, format_option, print_json, print_table, say
+from platform_assets.cli.day_counts import day_counts
+from platform_assets.cli.project import check_known, dagster_instance, load_definitions, open_settings
+from platform_assets.domain.measurement import shown
+from platform_assets.report_page import render_page
+from resources.errors import ConfigurationError
+
+
+@click.command(cls=Command)
+@click.option("--partition", type=DAY, help="Only this day.")
+@click.option(
+    "--out", metavar="FILE", help="Where to write; - is stdout. Default for html: reports/<today>.html"
+)
+@format_option("table", "json", "html")
+def report(*, partition: date | None, out: str | None, form: str) -> int:
+    """Show the newest result of each check for each day; the table lists all that did not simply pass.
+
+    A check that did not run to its end is `not evaluated`, never passed. The exit code is 1 if a check failed
+    that stops what follows.
+    """
+    check_known(partition)
+    target = Path(out).absolute() if out and out != "-" else None
+    settings = open_settings()
+    with dagster_instance(settings) as instance:
+        found = read_report(instance, load_definitions(settings), [partition] if partition else None)
+        numbers = {day: asdict(counts) for day, counts in day_counts(settings.lake(), found.days).items()}
+    if form == "html":
+        now = datetime.now(UTC)
+        page = render_page(found, numbers, now)
+        if out == "-":
+            click.echo(page)
+        else:
+            _write(target or settings.project / "reports" / f"{now.date()}.html", page)
+    elif target:
+        raise click.UsageError("--out goes with --format html: redirect stdout instead")
+    elif form == "json":
+        print_json(_as_json(found, numbers))
+    else:
+        _show(found)
+    return Exit.FAILED if found.blocked else Exit.FINE
+
+
+def _as_json(report: CheckReport, numbers: Mapping[date, Mapping[str, int | None]]) -> dict[str, Json]:
+    return {
+        "blocked": report.blocked,
+        "counts": {outcome.value: count for outcome, count in report.counts().items()},
+        "days": [
+            {
+                "day": day.isoformat(),
+                "records": dict(numbers[day]),
+                "counts": {outcome.value: count for outcome, count in report.of_day(day).counts().items()},
+            }
+            for day in report.days
+        ],
+        "checks": [entry.as_json() for entry in report.entries],
+    }
+
+
+def _show(report: CheckReport) -> None:
+    if not report.entries:
+        click.echo(
+            "no run has been started yet: land files with `feedback ingest FILE…`, then `feedback run`"
+        )
+        return
+    if report.worth_reading:
+        print_table(
+            ["day", "asset", "check", "outcome", "value", "limit", "finding"],
+            [
+                (
+                    entry.day,
+                    entry.asset,
+                    entry.check,
+                    entry.outcome.value,
+                    shown(entry.value),
+                    shown(entry.limit),
+                    "\n".join([entry.sentence, *(f"· {example}" for example in entry.examples[:2])]),
+                )
+                for entry in report.worth_reading
+            ],
+        )
+    counts = report.counts()
+    told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in reversed(Outcome) if counts[outcome])
+    click.echo(f"\n{len(report.days)} days, {len(report.entries)} checks: {told}")
+    say("All of them: `feedback report --format html`, or --format json")
+
+
+def _write(target: Path, page: str) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(
+            f"{target} cannot be written ({error.strerror}): choose another --out"
+        ) from error
+    click.echo(str(target))
