@@ -113,11 +113,7 @@ def read_report(
         days: the days to report; None for every day that a run was ever started for.
     """
     graph = definitions.resolve_asset_graph()
-    keys = [
-        key
-        for asset in graph.toposorted_asset_keys
-        for key in sorted(graph.get_check_keys_for_assets({asset}))
-    ]
+    keys = [key for asset in graph.toposorted_asset_keys for key in sorted(graph.get_check_keys_for_assets({asset}))]
     if days is None:
         days = _days_tried(instance, {key.asset_key for key in keys})
     entries: list[CheckEntry] = []
@@ -131,9 +127,7 @@ def read_report(
             if isinstance(evaluation, AssetCheckEvaluation):
                 entries.append(entry_of(evaluation, day))
             else:
-                entries.append(
-                    not_evaluated(key, day, blocking=graph.get(key).blocking, tried=record is not None)
-                )
+                entries.append(not_evaluated(key, day, blocking=graph.get(key).blocking, tried=record is not None))
     return CheckReport(entries)
 
 
@@ -173,9 +167,7 @@ def not_evaluated(key: dg.AssetCheckKey, day: date, *, blocking: bool, tried: bo
         check=key.name,
         outcome=Outcome.NOT_EVALUATED,
         blocking=blocking,
-        sentence=(
-            "the run ended before the check did" if tried else f"no run of this day has come to {asset} yet"
-        ),
+        sentence=("the run ended before the check did" if tried else f"no run of this day has come to {asset} yet"),
     )
 
 

@@ -4,8 +4,6 @@ from typing import Final
 
 import dagster as dg
 
-
-
 DAY_ASSETS: Final = (
     "raw_feedback",
     "quarantined_feedback",
@@ -28,4 +26,3 @@ fit_anomaly_model: Final = dg.define_asset_job(
     selection=dg.AssetSelection.assets("anomaly_model"),
     description="Fit the anomaly model on the reference window and serve it.",
 )
-

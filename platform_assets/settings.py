@@ -179,6 +179,4 @@ def find_project(start: Path) -> Path:
     for folder in (start, *start.parents):
         if (folder / "config" / "platform.yaml").is_file():
             return folder
-    raise ConfigurationError(
-        f"no project at {start}: go to the project's folder, or set {PROJECT_VARIABLE} to it"
-    )
+    raise ConfigurationError(f"no project at {start}: go to the project's folder, or set {PROJECT_VARIABLE} to it")

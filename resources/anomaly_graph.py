@@ -44,9 +44,7 @@ def anomaly_detector_graph(centroids: NDArray[np.float32]) -> bytes:
     graph = helper.make_graph(
         nodes,
         "anomaly_detector",
-        inputs=[
-            helper.make_tensor_value_info("embeddings", TensorProto.FLOAT, ["batch", centroids.shape[1]])
-        ],
+        inputs=[helper.make_tensor_value_info("embeddings", TensorProto.FLOAT, ["batch", centroids.shape[1]])],
         outputs=[
             helper.make_tensor_value_info("score", TensorProto.FLOAT, ["batch", 1]),
             helper.make_tensor_value_info("cell", TensorProto.INT64, ["batch", 1]),
@@ -56,9 +54,7 @@ def anomaly_detector_graph(centroids: NDArray[np.float32]) -> bytes:
             numpy_helper.from_array(np.array([1.0], dtype=np.float32), "one"),
         ],
     )
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", _OPSET)], producer_name="resources"
-    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], producer_name="resources")
     model.ir_version = _IR_VERSION
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString(deterministic=True))

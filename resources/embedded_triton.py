@@ -333,9 +333,7 @@ class EmbeddedTriton:
         """Has a running server load what its repository got since it was last looked at."""
         current, loaded = self._models().fingerprint(), self._state / _LOADED_NAME
         known = loaded.read_text(encoding="utf-8") if loaded.exists() else ""
-        server = self._await_models(
-            server, models, stale=set() if known == current else set(models), load_missing=True
-        )
+        server = self._await_models(server, models, stale=set() if known == current else set(models), load_missing=True)
         loaded.write_text(current, encoding="utf-8")
         return server
 
@@ -374,8 +372,7 @@ class EmbeddedTriton:
         with contextlib.suppress(ValueError):
             body = str(json.loads(body).get("error", body))
         raise ServerUnavailableError(
-            f"the embedded Triton server cannot load model {model!r}: {one_line(body)} "
-            f"(log: {server.log_file})"
+            f"the embedded Triton server cannot load model {model!r}: {one_line(body)} (log: {server.log_file})"
         )
 
     def _not_ready(self, pending: Sequence[str]) -> ServerUnavailableError:

@@ -97,9 +97,7 @@ def _wrapped(files: EncoderFiles, log: Callable[[str], None]) -> tuple[bytes, in
     return embedder.model, embedder.dims
 
 
-def _built_before(
-    repository: ModelRepository, files: EncoderFiles, origin: Details
-) -> tuple[Path, int] | None:
+def _built_before(repository: ModelRepository, files: EncoderFiles, origin: Details) -> tuple[Path, int] | None:
     """The newest version's graph, if it was made of the same files and is still as it was checked."""
     for version in repository.versions(EMBEDDER)[-1:]:
         card = repository.card(EMBEDDER, version)

@@ -152,9 +152,7 @@ def check_embedder(embedder: TextEmbedder, encoder: Path, tokenizer: Path, token
         ) from error
 
     if not np.array_equal(blank, np.zeros((1, embedder.dims), dtype=np.float32)):
-        raise ResourceError(
-            f"{encoder}: a text without a token does not give zeros; use another export of it"
-        )
+        raise ResourceError(f"{encoder}: a text without a token does not give zeros; use another export of it")
     pooling = _difference(together, reference)
     if pooling > TOLERANCE:
         raise ResourceError(
@@ -313,9 +311,7 @@ def _models_extra(module: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ConfigurationError(
-            f"{module} is not installed: install the platform with its extra `models`"
-        ) from error
+        raise ConfigurationError(f"{module} is not installed: install the platform with its extra `models`") from error
 
 
 def _tokens(tokenizer: "Tokenizer", texts: Sequence[str]) -> tuple[Ids, Ids]:

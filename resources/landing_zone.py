@@ -115,7 +115,9 @@ class LandingZoneResource(dg.ConfigurableResource[None]):
         target = self.folder(day) / folder / name
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=".", delete=False, encoding="utf-8") as note:
+            with tempfile.NamedTemporaryFile(
+                "w", dir=target.parent, prefix=".", delete=False, encoding="utf-8"
+            ) as note:
                 note.write(text)
             Path(note.name).replace(target)
         except OSError as error:

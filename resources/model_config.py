@@ -86,9 +86,7 @@ def parse_config(text: str, path: Path) -> ModelConfig:
         return {
             entry.name: Tensor(
                 # The protocol calls strings BYTES everywhere but in configurations.
-                model_config_pb2.DataType.Name(entry.data_type)
-                .removeprefix("TYPE_")
-                .replace("STRING", "BYTES"),
+                model_config_pb2.DataType.Name(entry.data_type).removeprefix("TYPE_").replace("STRING", "BYTES"),
                 tuple(entry.dims),
             )
             for entry in entries

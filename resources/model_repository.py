@@ -45,13 +45,9 @@ class ModelCard(BaseModel):
     version: int = Field(default=0, ge=0, description="The version's number; 0 until it is added.")
     source: str = Field(description="Where the model comes from, as its builder names it.")
     files: dict[str, str] = Field(default_factory=dict, description="SHA-256 (hex) of each file by name.")
-    dims: int | None = Field(
-        default=None, ge=1, description="Components of a vector, if the model has vectors."
-    )
+    dims: int | None = Field(default=None, ge=1, description="Components of a vector, if the model has vectors.")
     token_limit: int | None = Field(default=None, ge=1, description="Tokens of the longest text it reads.")
-    created_at: Annotated[AwareDatetime, AfterValidator(_as_utc)] = Field(
-        description="When it was built (UTC)."
-    )
+    created_at: Annotated[AwareDatetime, AfterValidator(_as_utc)] = Field(description="When it was built (UTC).")
     details: dict[str, str | int | float] = Field(
         default_factory=dict, description="Further facts that the builder of the model wants to keep."
     )
@@ -108,9 +104,7 @@ class ModelRepository:
         try:
             return ModelCard.model_validate_json(path.read_bytes())
         except FileNotFoundError as error:
-            raise ConfigurationError(
-                f"{path} is missing: {model} has no version {version}; build it"
-            ) from error
+            raise ConfigurationError(f"{path} is missing: {model} has no version {version}; build it") from error
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])

@@ -101,12 +101,8 @@ class TextEncoder:
         text = np.empty((len(texts), 1), dtype=np.object_)
         text[:, 0] = [one.encode(errors="replace") for one in texts]
         # Cut here, because the answers to two requests differ in their padding.
-        cuts = cut_rows(
-            {"text": text}, max_rows=max(model.max_batch_size, 1), max_bytes=self._triton.max_request_bytes
-        )
-        answers = self._triton.infer_many(
-            model.name, ({"text": text[cut]} for cut in cuts), version=model.version
-        )
+        cuts = cut_rows({"text": text}, max_rows=max(model.max_batch_size, 1), max_bytes=self._triton.max_request_bytes)
+        answers = self._triton.infer_many(model.name, ({"text": text[cut]} for cut in cuts), version=model.version)
         token_ids: list[NDArray[np.int32]] = []
         for cut, answer in zip(cuts, answers, strict=True):
             ids, mask = answer["input_ids"], answer["attention_mask"]

@@ -79,9 +79,7 @@ class TritonResource(ConfigurableResource["TritonResource"]):
     found the embedded server away is made once more after it is back.
     """
 
-    url: str = Field(
-        default="", description="host:port of a Triton's gRPC endpoint; empty for the embedded server"
-    )
+    url: str = Field(default="", description="host:port of a Triton's gRPC endpoint; empty for the embedded server")
     repository: str = Field(
         default="model_repository", description="Folder of the models that the embedded server serves"
     )
@@ -230,9 +228,7 @@ class TritonResource(ConfigurableResource["TritonResource"]):
 
     def server_version(self) -> str:
         """The version of the server, such as `2.51.0`."""
-        return self._ask(
-            lambda client: str(client.get_server_metadata(client_timeout=self.timeout_s).version)
-        )
+        return self._ask(lambda client: str(client.get_server_metadata(client_timeout=self.timeout_s).version))
 
     def _calls(
         self, described: ModelMetadata, version: str, requests: Iterable[Mapping[str, Tensor]]

@@ -92,8 +92,7 @@ def check_inputs(model: ModelMetadata, inputs: Mapping[str, Tensor]) -> int:
         given = _datatype(tensor)
         if given != spec.datatype:
             raise ModelContractError(
-                f"model {model.name!r} takes tensor {name!r} as {spec.datatype} and was given {given}: "
-                "convert it"
+                f"model {model.name!r} takes tensor {name!r} as {spec.datatype} and was given {given}: convert it"
             )
         if not _fits(tensor.shape, spec.shape):
             raise ModelContractError(
@@ -153,8 +152,7 @@ def read_outputs(
         datatype, shape, content = given[name]
         if datatype != spec.datatype:
             raise ModelContractError(
-                f"{_who(model)} declares tensor {name!r} as {spec.datatype} and answered {datatype}: "
-                "correct the model"
+                f"{_who(model)} declares tensor {name!r} as {spec.datatype} and answered {datatype}: correct the model"
             )
         if model.max_batch_size > 0 and shape[:1] != (rows,):
             raise ModelContractError(
@@ -197,9 +195,7 @@ def empty_outputs(model: ModelMetadata) -> dict[str, Tensor]:
     import numpy as np
 
     return {
-        name: np.empty(
-            (0, *(max(size, 0) for size in spec.shape[1:])), dtype=_numpy_type(model, name, spec.datatype)
-        )
+        name: np.empty((0, *(max(size, 0) for size in spec.shape[1:])), dtype=_numpy_type(model, name, spec.datatype))
         for name, spec in model.outputs.items()
     }
 
@@ -280,9 +276,7 @@ def _numpy_type(model: ModelMetadata, name: str, datatype: str) -> str:
 
 
 def _fits(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
-    return len(shape) == len(declared) and all(
-        want in (_ANY, size) for size, want in zip(shape, declared, strict=True)
-    )
+    return len(shape) == len(declared) and all(want in (_ANY, size) for size, want in zip(shape, declared, strict=True))
 
 
 def _who(model: ModelMetadata) -> str:

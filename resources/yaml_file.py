@@ -73,9 +73,7 @@ def _line_of(node: yaml.Node | None, location: Sequence[str | int]) -> int:
     for part in location:
         step: tuple[int, yaml.Node] | None = None
         if isinstance(node, yaml.MappingNode):
-            step = next(
-                ((key.start_mark.line, value) for key, value in node.value if key.value == str(part)), None
-            )
+            step = next(((key.start_mark.line, value) for key, value in node.value if key.value == str(part)), None)
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
             step = (node.value[part].start_mark.line, node.value[part])
         if step is None:

@@ -56,9 +56,7 @@ def triton(
         environment=str(triton_environment),
         state=str(tmp_path_factory.mktemp("triton_state")),
     )
-    server = EmbeddedTriton(
-        repository=built_repository, environment=triton_environment, state=Path(resource.state)
-    )
+    server = EmbeddedTriton(repository=built_repository, environment=triton_environment, state=Path(resource.state))
     try:
         resource.server_version()
         yield resource

@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from platform_assets.assets.common import TRITON_RETRIES, clear_failures, table_metadata
-from platform_assets.domain.anomaly_model import AnomalyModel, Floats, fit_anomaly_model, novelty
+from platform_assets.domain.anomaly_model import AnomalyModel, fit_anomaly_model, novelty
 from platform_assets.domain.errors import FeedbackError
 from platform_assets.domain.tables import ANOMALY_MODEL, conform
 from platform_assets.domain.vectors import matrix
@@ -19,6 +18,10 @@ from resources.anomaly_graph import anomaly_detector_graph
 from resources.delta_lake import DeltaLakeResource
 from resources.model_repository import ModelCard, ModelRepository
 from resources.triton import ModelContractError, TritonResource
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 DETECTOR = "anomaly_detector"
 """The model's name in Triton."""
@@ -34,19 +37,19 @@ class Reference:
     embedder_version: str
 
     @property
-    def vectors(self) -> Floats:
+    def vectors(self) -> "NDArray[np.float32]":
         """(n, dims)."""
         return matrix(self.rows["embedding"])
 
     @property
-    def contents(self) -> NDArray[np.int64]:
+    def contents(self) -> "NDArray[np.int64]":
         """(n,), equal for equal texts."""
-        return self.rows["content_hash"].rank("dense").to_numpy().astype(np.int64)
+        return self.rows["content_hash"].rank("dense").cast(pl.Int64).to_numpy()
 
     @property
-    def days(self) -> NDArray[np.int64]:
+    def days(self) -> "NDArray[np.int64]":
         """(n,), days since 1970."""
-        return self.rows["partition_date"].to_physical().to_numpy().astype(np.int64)
+        return self.rows["partition_date"].to_physical().cast(pl.Int64).to_numpy()
 
 
 @dg.asset(
@@ -129,7 +132,7 @@ def model_table(model: AnomalyModel, version: int, reference: Reference) -> pl.D
     return conform(
         pl.DataFrame(
             {
-                "cell": np.arange(len(model.centroids), dtype=np.int64),
+                "cell": range(len(model.centroids)),
                 "cell_size": model.sizes,
                 "nearest_feedback_id": reference.rows["feedback_id"].gather(model.exemplars),
             }
@@ -147,9 +150,9 @@ def model_table(model: AnomalyModel, version: int, reference: Reference) -> pl.D
     )
 
 
-def _prove_served(triton: TritonResource, version: int, vectors: Floats, model: AnomalyModel) -> None:
+def _prove_served(triton: TritonResource, version: int, vectors: "NDArray[np.float32]", model: AnomalyModel) -> None:
     served = triton.infer(DETECTOR, {"embeddings": vectors}, version=str(version))["score"].reshape(-1)
-    worst = float(np.abs(served - novelty(vectors, model.centroids)).max())
+    worst = max(abs(a - b) for a, b in zip(served.tolist(), novelty(vectors, model.centroids).tolist(), strict=True))
     if worst > _SERVED_TOLERANCE:
         raise ModelContractError(
             f"{DETECTOR} version {version} serves scores that differ by {worst:.1e} from the fitted model: "

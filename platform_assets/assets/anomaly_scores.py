@@ -58,7 +58,11 @@ def anomaly_scores(
     anomalies = int(table["is_anomaly"].sum())
     return dg.Output(
         conform(table, ANOMALY_SCORES),
-        metadata={"scored": scored.height, "anomalies": anomalies, "partition": str(date.fromisoformat(context.partition_key))},
+        metadata={
+            "scored": scored.height,
+            "anomalies": anomalies,
+            "partition": str(date.fromisoformat(context.partition_key)),
+        },
     )
 
 

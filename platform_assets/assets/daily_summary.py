@@ -21,4 +21,6 @@ def daily_summary(
 ) -> dg.Output[pl.DataFrame]:
     """Volume, sentiment, anomalies and urgent records by source and category."""
     table = summarize(raw_feedback.collect(), normalized_feedback.collect(), anomaly_scores.collect())
-    return dg.Output(table, metadata={"records": int(table["volume"].sum()), "anomalies": int(table["anomalies"].sum())})
+    return dg.Output(
+        table, metadata={"records": int(table["volume"].sum()), "anomalies": int(table["anomalies"].sum())}
+    )

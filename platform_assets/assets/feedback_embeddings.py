@@ -1,7 +1,6 @@
 """`feedback_embeddings`: a vector for every text of the day that has anything to read, from Triton."""
 
 import dagster as dg
-import numpy as np
 import polars as pl
 
 from platform_assets.assets.common import (
@@ -63,14 +62,16 @@ def feedback_embeddings(
 
 
 def _vectors(texts: pl.DataFrame, encoded: EncodedTexts) -> pl.DataFrame:
-    is_sound = sound(encoded.embeddings) if texts.height else np.empty(0, dtype=np.bool_)
-    vectors = column(encoded.embeddings) if texts.height else pl.Series([], dtype=pl.List(pl.Float32))
+    is_sound = pl.Series(sound(encoded.embeddings), dtype=pl.Boolean)
     return pl.DataFrame(
         {
             "content_hash": texts["content_hash"],
-            "embedding": vectors,
+            "embedding": column(encoded.embeddings),
             "token_count": pl.Series(encoded.token_count, dtype=pl.Int32),
             "truncated": pl.Series(encoded.truncated, dtype=pl.Boolean),
-            "status": pl.Series(np.where(is_sound, "ok", "failed"), dtype=pl.String),
+            "is_sound": is_sound,
         }
-    ).with_columns(embedding=pl.when(pl.col("status") == "ok").then(pl.col("embedding")))
+    ).with_columns(
+        status=pl.when("is_sound").then(pl.lit("ok")).otherwise(pl.lit("failed")),
+        embedding=pl.when("is_sound").then("embedding"),
+    )

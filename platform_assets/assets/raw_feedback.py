@@ -1,5 +1,4 @@
-"""`raw_feedback`, `quarantined_feedback` and `landed_files`: every record of the day's files, on one side or the
-other, and the ledger of the files.
+"""`raw_feedback`, `quarantined_feedback` and `landed_files`: every record of a day, and the ledger of its files.
 
 The three are one step, because a record is counted once. The rules are `domain/raw_feedback.py`.
 """
@@ -20,7 +19,7 @@ from platform_assets.partitions import ARRIVAL_DAYS
 from platform_assets.settings import Settings, SettingsResource
 from resources.delta_lake import DeltaLakeResource
 from resources.landing_zone import LandedFile, LandingZoneResource
-from resources.record_files import LINE_NO, RAW, RecordFile, RecordFormat, read_records
+from resources.record_files import LINE_NO, RAW, RecordFile, RecordFormat, Rejection, read_records
 
 _LETTER = {"line_no": pl.Int64, "raw": pl.String, "reason": pl.String, "detail": pl.String}
 
@@ -100,9 +99,7 @@ def _first_seen(lake: DeltaLakeResource, day: date) -> dict[tuple[str, str], dat
     return {(uri, content): landed_at for uri, content, landed_at in known.iter_rows()}
 
 
-def _read(
-    file: LandedFile, day: date, settings: Settings, first_seen: dict[tuple[str, str], datetime]
-) -> _ReadFile:
+def _read(file: LandedFile, day: date, settings: Settings, first_seen: dict[tuple[str, str], datetime]) -> _ReadFile:
     sourced = source_of(file, settings)
     content = file.content_hash()
     origin = FileOrigin(
@@ -125,16 +122,14 @@ def _read(
     rejected = pl.DataFrame(
         [(r.line_no, r.raw, r.reason.value, r.detail) for r in found.rejected], schema=_LETTER, orient="row"
     )
-    unreadable = next((r.detail for r in found.rejected if r.reason == Reason.UNREADABLE_FILE), None)
+    unreadable = next((r.detail for r in found.rejected if r.reason is Rejection.UNREADABLE_FILE), None)
     records = found.records.height + len(found.rejected)
     return _ReadFile(
         file=file,
         origin=origin,
         content_hash=content,
         records=records,
-        accepted=Accepted(
-            accepted.loaded, pl.concat([accepted.quarantined, dead_letters(rejected, origin)])
-        ),
+        accepted=Accepted(accepted.loaded, pl.concat([accepted.quarantined, dead_letters(rejected, origin)])),
         raws=found.records.select(
             pl.lit(file.uri).alias("file_uri"), pl.col(LINE_NO).alias("line_no"), pl.col(RAW).alias("raw")
         ),
@@ -200,5 +195,3 @@ def _ledger(read: list[_ReadFile], whole: Accepted) -> pl.DataFrame:
         for part in read
     ]
     return conform(pl.DataFrame(rows, schema=LANDED_FILES, orient="row"), LANDED_FILES)
-
-

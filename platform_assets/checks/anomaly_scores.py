@@ -16,7 +16,9 @@ def checks(limits: CheckLimits) -> list[Check]:
             "one_score_per_vector",
             "Each row of feedback_embeddings has one row here, scored wherever there is a vector and a model.",
             lambda day: one_score_each(
-                day.rows("feedback_embeddings"), day.rows("anomaly_scores"), has_model=current_model(day.lake) is not None
+                day.rows("feedback_embeddings"),
+                day.rows("anomaly_scores"),
+                has_model=current_model(day.lake) is not None,
             ),
         ),
         schema_check("anomaly_scores"),
@@ -29,7 +31,7 @@ def checks(limits: CheckLimits) -> list[Check]:
         limited(
             "novelty_drift",
             "How many standard errors the day's mean novelty score lies above that of the reference.",
-            lambda day: novelty_drift(day),
+            novelty_drift,
             limits.novelty_drift,
         ),
     ]

@@ -9,9 +9,7 @@ from platform_assets.domain.measurement import Measurement, breaches
 def checks() -> list[Check]:
     """All checks of this asset."""
     return [
-        structure(
-            "volumes_add_up", "The volumes add up to the rows of raw_feedback, for each source.", volumes_add_up
-        ),
+        structure("volumes_add_up", "The volumes add up to the rows of raw_feedback, for each source.", volumes_add_up),
         schema_check("daily_summary"),
     ]
 

@@ -1,6 +1,5 @@
 """Checks of `feedback_embeddings`: every readable record has one sound vector."""
 
-import numpy as np
 import polars as pl
 
 from platform_assets.checks.factory import Check, Day, limited, schema_check, structure
@@ -27,7 +26,7 @@ def checks(limits: CheckLimits) -> list[Check]:
         limited(
             "share_failed_embeddings",
             "Share of sent texts for which the model gave no sound vector.",
-            lambda day: share_failed(day),
+            share_failed,
             limits.share_failed_embeddings,
         ),
     ]
@@ -58,10 +57,10 @@ def vectors_sound(embeddings: pl.DataFrame) -> Measurement:
     if usable.is_empty():
         return breaches([], rows=0, what="unsound vectors")
     usable = usable.with_columns(dims=pl.col("embedding").list.len().fill_null(0))
-    dims = usable["dims"].mode().max()
+    dims = int(usable["dims"].mode().sort().to_list()[-1])
     odd = usable.filter(pl.col("dims") != dims)
     even = usable.filter(pl.col("dims") == dims)
-    unsound = even.filter(pl.Series(~sound(matrix(even["embedding"].list.eval(pl.element().fill_null(np.nan))))))
+    unsound = even.filter(pl.Series(~sound(matrix(even["embedding"].list.eval(pl.element().fill_null(float("nan")))))))
     found = [f"{identity}: {count} numbers, not {dims}" for identity, _, count in odd.iter_rows()]
     found += [f"{identity}: not finite, or not of unit length" for identity in unsound["feedback_id"]]
     return breaches(found, rows=usable.height, what="unsound vectors")

@@ -44,7 +44,7 @@ def checks(limits: CheckLimits) -> list[Check]:
         limited(
             "language_mix",
             "Total variation of the day's languages against those of the seven days before.",
-            lambda day: language_mix(day),
+            language_mix,
             limits.language_mix,
         ),
     ]
@@ -71,7 +71,9 @@ def values_allowed(normalized: pl.DataFrame) -> Measurement:
         found += [f"{column} {value!r} is none of {', '.join(words)}" for value in odd.unique().sort()]
     for column, low, high in (("confidence", 0.0, 1.0), ("sentiment_score", -1.0, 1.0), ("cost_usd", 0.0, None)):
         numbers = normalized[column].drop_nulls()
-        outside = numbers.filter(numbers.is_nan() | (numbers < low) | (numbers > (high if high is not None else numbers)))
+        outside = numbers.filter(
+            numbers.is_nan() | (numbers < low) | (numbers > (high if high is not None else numbers))
+        )
         found += [f"{column} {value} is out of range" for value in outside.unique().sort()]
     found += [f"{column} is null" for column in ("status", "normalizer") if normalized[column].has_nulls()]
     return breaches(found, rows=normalized.height, what="values outside the contract")
@@ -83,7 +85,10 @@ def share_deferred(normalized: pl.DataFrame) -> Measurement:
     deferred = readable.filter(pl.col("status") == "deferred")
     reasons = deferred.group_by("route_reason").len().sort("len", descending=True)
     return share(
-        deferred.height, readable.height, "share deferred", [f"{reason}: {count}" for reason, count in reasons.iter_rows()]
+        deferred.height,
+        readable.height,
+        "share deferred",
+        [f"{reason}: {count}" for reason, count in reasons.iter_rows()],
     )
 
 

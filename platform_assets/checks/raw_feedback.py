@@ -14,9 +14,7 @@ def checks(limits: CheckLimits) -> list[Check]:
         structure(
             "records_conserved",
             "Every record of every landed file is loaded or quarantined, exactly once.",
-            lambda day: conserved(
-                day.rows("landed_files"), day.rows("raw_feedback"), day.rows("quarantined_feedback")
-            ),
+            lambda day: conserved(day.rows("landed_files"), day.rows("raw_feedback"), day.rows("quarantined_feedback")),
         ),
         structure("ids_unique", "No feedback_id stands twice.", lambda day: ids_unique(day.rows("raw_feedback"))),
         structure(
@@ -28,7 +26,7 @@ def checks(limits: CheckLimits) -> list[Check]:
         limited(
             "share_quarantined",
             "Share of the day's records that became dead letters.",
-            lambda day: share_quarantined(day),
+            share_quarantined,
             limits.share_quarantined,
         ),
     ]

@@ -62,9 +62,7 @@ def _findings() -> Iterator[Finding]:
     yield from _models(settings)
     yield from _triton(settings)
     yield _dagster(settings)
-    yield Finding(
-        "LLM", "warn", "no endpoint is configured: records that the local tier is unsure of stay `deferred`"
-    )
+    yield Finding("LLM", "warn", "no endpoint is configured: records that the local tier is unsure of stay `deferred`")
 
 
 def _python() -> Finding:
@@ -125,16 +123,12 @@ def _triton(settings: Settings) -> Iterator[Finding]:
     if any(Path(resource.environment).glob(_SERVER)):
         yield Finding("Triton environment", "ok", resource.environment)
     else:
-        yield Finding(
-            "Triton environment", "fail", f"{resource.environment} holds no Triton server: `make setup`"
-        )
+        yield Finding("Triton environment", "fail", f"{resource.environment} holds no Triton server: `make setup`")
     server = embedded_server(resource).status()
     if server:
         yield Finding("Triton", "ok", f"embedded, at {server.url} since {server.started_at}")
     else:
-        yield Finding(
-            "Triton", "ok", f"embedded, starts when it is needed ({TRITON_URL_VARIABLE} is not set)"
-        )
+        yield Finding("Triton", "ok", f"embedded, starts when it is needed ({TRITON_URL_VARIABLE} is not set)")
 
 
 def _dagster(settings: Settings) -> Finding:
@@ -143,7 +137,5 @@ def _dagster(settings: Settings) -> Finding:
     if not place.is_absolute():
         return Finding("Dagster", "fail", f"DAGSTER_HOME={home} is no absolute path: correct it, or unset it")
     if not (place / "dagster.yaml").is_file():
-        return Finding(
-            "Dagster", "fail", f"{place} holds no dagster.yaml: restore it, or correct DAGSTER_HOME"
-        )
+        return Finding("Dagster", "fail", f"{place} holds no dagster.yaml: restore it, or correct DAGSTER_HOME")
     return Finding("Dagster", "ok", f"{place}/dagster.yaml" + ("" if home else " (DAGSTER_HOME is not set)"))

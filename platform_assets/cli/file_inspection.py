@@ -1,4 +1,4 @@
-"""What can be said of a file before it is landed: whether a run could read it and what it would make of it."""
+"""What can be said of a file before it is landed: whether a run could read it, and what would be lost."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,13 +32,9 @@ def inspect(file: Path, source: Source) -> Inspection:
     record_format = RecordFormat.of(file)
     if record_format is None:
         suffixes = ", ".join(f".{known}" for known in RecordFormat)
-        raise ConfigurationError(
-            f"{file}: {file.suffix or 'no suffix'} is none of {suffixes}: convert the file"
-        )
+        raise ConfigurationError(f"{file}: {file.suffix or 'no suffix'} is none of {suffixes}: convert the file")
     if file.name.startswith((".", "_", "~")):
-        raise ConfigurationError(
-            f"{file}: a name that begins with {file.name[0]} counts as unfinished: rename it"
-        )
+        raise ConfigurationError(f"{file}: a name that begins with {file.name[0]} counts as unfinished: rename it")
     found = read_records(
         file,
         record_format,

@@ -58,9 +58,7 @@ def mapped_source(
     """
     if not mapping:
         if properties:
-            raise click.UsageError(
-                "--set goes with --map: without it config/sources.yaml says how to read the file"
-            )
+            raise click.UsageError("--set goes with --map: without it config/sources.yaml says how to read the file")
         return None
     if name is None:
         raise click.UsageError("--map needs --source NAME: what these files shall be called")
@@ -120,9 +118,7 @@ def note_for(settings: Settings, planned: Sequence[Landing], contract: Source) -
     """
     days = {landing.day for landing in planned}
     if len(days) > 1:
-        raise ConfigurationError(
-            "--map is for the files of one day: add the source to config/sources.yaml instead"
-        )
+        raise ConfigurationError("--map is for the files of one day: add the source to config/sources.yaml instead")
     first = planned[0]
     folder = first.folder or first.source_name
     path = settings.landing().folder(first.day) / folder / SOURCE_NOTE
@@ -136,9 +132,7 @@ def note_for(settings: Settings, planned: Sequence[Landing], contract: Source) -
             f"{path.parent} holds {others[0]}, landed with other columns: choose another --source name, "
             "or land all its files again together"
         )
-    text = yaml.safe_dump(
-        contract.model_dump(mode="json", exclude_defaults=True), allow_unicode=True, sort_keys=False
-    )
+    text = yaml.safe_dump(contract.model_dump(mode="json", exclude_defaults=True), allow_unicode=True, sort_keys=False)
     return Note(first.day, folder, text)
 
 
@@ -146,9 +140,7 @@ def _of_folder(settings: Settings, folder: Path, name: str | None, contract: Sou
     zone = LandingZoneResource(root=str(folder))
     days = zone.days()
     if not days:
-        raise ConfigurationError(
-            f"{folder} has no sub-folders named YYYY-MM-DD: name the files in it instead"
-        )
+        raise ConfigurationError(f"{folder} has no sub-folders named YYYY-MM-DD: name the files in it instead")
     planned = []
     for day in days:
         check_day(day)

@@ -42,9 +42,7 @@ def list_models(*, form: str) -> None:
         versions = repository.versions(model)
         for version in versions:
             card = repository.card(model, version)
-            sha = next(
-                (card.files[name] for name in ("model.onnx", "tokenizer.json") if name in card.files), ""
-            )
+            sha = next((card.files[name] for name in ("model.onnx", "tokenizer.json") if name in card.files), "")
             rows.append((model, version, card.dims, card.source, sha))
         if not versions:
             rows.append((model, None, None, f"no version yet: run `{made_by(model)}`", ""))

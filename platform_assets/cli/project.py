@@ -43,17 +43,13 @@ def dagster_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
     if not Path(home).is_absolute() or not Path(home).is_dir():
         raise ConfigurationError(f"{_HOME}={home} is no absolute path of a folder: correct it, or unset it")
     if not (Path(home) / "dagster.yaml").is_file():
-        raise ConfigurationError(
-            f"{home} holds no dagster.yaml: restore it, or set {_HOME} to the folder that does"
-        )
+        raise ConfigurationError(f"{home} holds no dagster.yaml: restore it, or set {_HOME} to the folder that does")
     os.environ[_HOME] = home
     os.chdir(settings.project)
     try:
         instance = dg.DagsterInstance.get()
     except (dg.DagsterInvalidConfigError, dg.DagsterInvariantViolationError) as error:
-        raise ConfigurationError(
-            f"{home}/dagster.yaml cannot be used: {str(error).splitlines()[0]}"
-        ) from error
+        raise ConfigurationError(f"{home}/dagster.yaml cannot be used: {str(error).splitlines()[0]}") from error
     with instance:
         yield instance
 

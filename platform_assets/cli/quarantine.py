@@ -1,6 +1,6 @@
 """`feedback quarantine`: the records that could not be loaded, counted or one by one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 
 import click
@@ -32,9 +32,7 @@ def quarantine() -> None:
 def _filters(command: Function) -> Function:
     options: list[Callable[[Function], Function]] = [
         click.option("--partition", type=DAY, help="Only this day."),
-        click.option(
-            "--reason", type=click.Choice([reason.value for reason in Reason]), help="Only this reason."
-        ),
+        click.option("--reason", type=click.Choice([reason.value for reason in Reason]), help="Only this reason."),
         click.option("--source", metavar="NAME", help="Only this source."),
     ]
     for option in reversed(options):
@@ -64,16 +62,12 @@ def list_letters(*, partition: date | None, reason: str | None, source: str | No
             counted.rows(),
             footer=("all", "", "", int(counted["records"].sum()), int(counted["files"].sum())),
         )
-        say(
-            "\nNext: `feedback quarantine show` for the records; correct the files or config/sources.yaml, land, run"
-        )
+        say("\nNext: `feedback quarantine show` for the records; correct what is wrong, land, run")
 
 
 @quarantine.command(cls=Command)
 @_filters
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many records."
-)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many records.")
 @format_option("table", "json")
 def show(*, partition: date | None, reason: str | None, source: str | None, limit: int, form: str) -> None:
     """Show the dead letters with the place and the reason of each."""
@@ -116,5 +110,5 @@ def _letters(partition: date | None, reason: str | None, source: str | None) -> 
     return letters
 
 
-def _rows(frame: pl.DataFrame) -> list[Json]:
+def _rows(frame: pl.DataFrame) -> Sequence[Json]:
     return frame.with_columns(pl.col("partition_date").cast(pl.String)).to_dicts()

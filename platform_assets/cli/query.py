@@ -39,8 +39,7 @@ def _print_csv(result: QueryResult) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(result.columns)
     writer.writerows(
-        [value if isinstance(value, str | int | float | None) else _json(value) for value in row]
-        for row in result.rows
+        [value if isinstance(value, str | int | float | None) else _json(value) for value in row] for row in result.rows
     )
 
 

@@ -1,14 +1,15 @@
 """`feedback report`: what the checks found, on the terminal, as JSON or as a page."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, date, datetime
+from itertools import groupby
 from pathlib import Path
 
 import click
 
-from platform_assets.check_report import CheckReport, Outcome, read_report
-from platform_assets.cli.console import DAY, Command, Exit, Json, format_option, print_json, print_table, say
+from platform_assets.check_report import CheckEntry, CheckReport, Outcome, read_report
+from platform_assets.cli.console import DAY, Cell, Command, Exit, Json, format_option, print_json, print_table, say
 from platform_assets.cli.day_counts import day_counts
 from platform_assets.cli.project import check_known, dagster_instance, load_definitions, open_settings
 from platform_assets.domain.measurement import shown
@@ -18,9 +19,7 @@ from resources.errors import ConfigurationError
 
 @click.command(cls=Command)
 @click.option("--partition", type=DAY, help="Only this day.")
-@click.option(
-    "--out", metavar="FILE", help="Where to write; - is stdout. Default for html: reports/<today>.html"
-)
+@click.option("--out", metavar="FILE", help="Where to write; - is stdout. Default for html: reports/<today>.html")
 @format_option("table", "json", "html")
 def report(*, partition: date | None, out: str | None, form: str) -> int:
     """Show the newest result of each check for each day; the table lists all that did not simply pass.
@@ -68,30 +67,28 @@ def _as_json(report: CheckReport, numbers: Mapping[date, Mapping[str, int | None
 
 def _show(report: CheckReport) -> None:
     if not report.entries:
-        click.echo(
-            "no run has been started yet: land files with `feedback ingest FILE…`, then `feedback run`"
-        )
+        click.echo("no run has been started yet: land files with `feedback ingest FILE…`, then `feedback run`")
         return
     if report.worth_reading:
-        print_table(
-            ["day", "asset", "check", "outcome", "value", "limit", "finding"],
-            [
-                (
-                    entry.day,
-                    entry.asset,
-                    entry.check,
-                    entry.outcome.value,
-                    shown(entry.value),
-                    shown(entry.limit),
-                    "\n".join([entry.sentence, *(f"· {example}" for example in entry.examples[:2])]),
-                )
-                for entry in report.worth_reading
-            ],
-        )
+        columns = ["day", "asset", "check", "outcome", "value", "limit", "finding"]
+        print_table(columns, list(_rows(report.worth_reading)))
     counts = report.counts()
     told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in reversed(Outcome) if counts[outcome])
     click.echo(f"\n{len(report.days)} days, {len(report.entries)} checks: {told}")
     say("All of them: `feedback report --format html`, or --format json")
+
+
+def _rows(entries: Sequence[CheckEntry]) -> Iterator[Sequence[Cell]]:
+    """A row an entry; the checks of an asset that did not run for the same reason share one."""
+    for (day, asset, outcome), group in groupby(entries, key=lambda entry: (entry.day, entry.asset, entry.outcome)):
+        alike = list(group)
+        if outcome is Outcome.NOT_EVALUATED and len(alike) > 1:
+            yield day, asset, f"{len(alike)} checks", outcome.value, None, None, alike[0].sentence
+            continue
+        for entry in alike:
+            finding = "\n".join([entry.sentence, *(f"· {example}" for example in entry.examples[:2])])
+            numbers = shown(entry.value), shown(entry.limit)
+            yield day, asset, entry.check, outcome.value, *numbers, finding
 
 
 def _write(target: Path, page: str) -> None:
@@ -99,7 +96,5 @@ def _write(target: Path, page: str) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(page, encoding="utf-8")
     except OSError as error:
-        raise ConfigurationError(
-            f"{target} cannot be written ({error.strerror}): choose another --out"
-        ) from error
+        raise ConfigurationError(f"{target} cannot be written ({error.strerror}): choose another --out") from error
     click.echo(str(target))

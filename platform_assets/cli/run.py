@@ -3,9 +3,11 @@
 Which assets and days belongs to `run_plan.py`, one run to `run_execution.py`.
 """
 
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
+from types import FrameType
 
 import click
 import dagster as dg
@@ -66,7 +68,7 @@ def run(
             days = waiting_days(settings, instance) if plan.of_days else Days([], {})
         if plan.of_days and not days.run and not days.refused:
             return _nothing_to_do(wanted, form)
-        with ProgressView() as view:
+        with _termination_as_interruption(), ProgressView() as view:
             work = _Work(settings, definitions, instance, plan, view)
             with _server(settings.triton(), view, wanted=needs_triton(definitions, plan)):
                 work.run(days)
@@ -110,6 +112,20 @@ def _tell(summary: RunSummary, form: str) -> None:
         print_json(summary.as_json())
     else:
         summary.show()
+
+
+@contextmanager
+def _termination_as_interruption() -> Iterator[None]:
+    """Let SIGTERM end the run as Ctrl-C does, so that no run is left behind that looks as if it still went on."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -189,9 +205,7 @@ class _Work:
             held = distinct_vectors(self._settings.lake())
             needed = self._settings.thresholds.anomaly_model.min_reference_vectors
             if held < needed:
-                self.model_note = (
-                    f"not fitted yet: {held} of {needed} different texts for its reference window"
-                )
+                self.model_note = f"not fitted yet: {held} of {needed} different texts for its reference window"
                 self._view.note(f"– {MODEL}  {self.model_note}", "yellow")
                 return
         self._view.begin(MODEL)

@@ -19,6 +19,8 @@ from platform_assets.cli.project import QUIET
 
 _GATE = "DagsterAssetCheckFailedError"
 """How a step fails because of a check; the check says more."""
+_INTERRUPTION = "DagsterExecutionInterruptedError"
+"""What Dagster makes of a Ctrl-C during a run, which it then ends as failed."""
 
 
 @dataclass
@@ -33,6 +35,7 @@ class RunResult:
     materialized: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     """Why it failed, one line each; empty where it did not."""
+    interrupted: bool = False
 
 
 class Runner:
@@ -61,12 +64,11 @@ class Runner:
     def run(self, assets: Sequence[dg.AssetKey], day: date | None) -> RunResult:
         """Make `assets` with their checks, of one day where they are made by day.
 
-        An interruption marks the run as canceled and is raised again.
+        Raises:
+            KeyboardInterrupt: the run was interrupted; it is recorded as ended.
         """
         result = RunResult(day, str(uuid4()))
-        self._instance.add_event_listener(
-            result.run_id, lambda entry: self._follow(entry.dagster_event, result)
-        )
+        self._instance.add_event_listener(result.run_id, lambda entry: self._follow(entry.dagster_event, result))
         started = time.perf_counter()
         try:
             run = self._job.execute_in_process(
@@ -80,6 +82,8 @@ class Runner:
         except BaseException:
             self._cancel(result.run_id)
             raise
+        if result.interrupted:
+            raise KeyboardInterrupt
         result.seconds = time.perf_counter() - started
         result.problems = [*_failed_checks(result.checks.values()), *result.problems]
         result.success = run.success and not result.problems
@@ -108,11 +112,22 @@ class Runner:
         elif event.event_type is DagsterEventType.STEP_UP_FOR_RETRY:
             self._on_retry(str(event.step_key), _reason(event.step_retry_data.error))
         elif event.event_type is DagsterEventType.STEP_FAILURE:
-            failure = event.step_failure_data
-            if failure.error is not None and failure.error.cls_name == _GATE:
-                return
-            given = failure.user_failure_data.description if failure.user_failure_data else None
-            result.problems.append(f"{event.step_key}: {_one_line(given or _reason(failure.error))}")
+            _note_failure(event, result)
+        elif event.event_type is DagsterEventType.RUN_FAILURE:
+            result.interrupted |= _is_interruption(event.job_failure_data.error)
+
+
+def _note_failure(event: DagsterEvent, result: RunResult) -> None:
+    failure = event.step_failure_data
+    if _is_interruption(failure.error):
+        result.interrupted = True
+    elif failure.error is None or failure.error.cls_name != _GATE:
+        given = failure.user_failure_data.description if failure.user_failure_data else None
+        result.problems.append(f"{event.step_key}: {_one_line(given or _reason(failure.error))}")
+
+
+def _is_interruption(error: SerializableErrorInfo | None) -> bool:
+    return error is not None and error.cls_name == _INTERRUPTION
 
 
 def _failed_checks(checks: Iterable[CheckEntry]) -> list[str]:

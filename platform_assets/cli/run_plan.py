@@ -55,11 +55,7 @@ def make_plan(definitions: dg.Definitions, select: Sequence[str], *, fitted: boo
     known = {key.to_user_string(): key for key in graph.toposorted_asset_keys if graph.get(key).is_executable}
     if unknown := [name for name in select if name not in known]:
         raise click.UsageError(f"there is no asset {unknown[0]!r}: name one of {', '.join(known)}")
-    chosen = {
-        member
-        for name in (select or DAY_ASSETS)
-        for member in graph.get(known[name]).execution_set_asset_keys
-    }
+    chosen = {member for name in (select or DAY_ASSETS) for member in graph.get(known[name]).execution_set_asset_keys}
     model = known[MODEL]
     upstream = graph.get_ancestor_asset_keys(model)
     of_days = [key for key in graph.toposorted_asset_keys if key in chosen and key != model]
@@ -147,11 +143,7 @@ def _unfinished_days(lake: DeltaLakeResource, instance: dg.DagsterInstance) -> s
         events.get_latest_storage_id_by_partition(dg.AssetKey(name), DagsterEventType.ASSET_MATERIALIZATION)
         for name in (_LEDGER, _LAST)
     )
-    return {
-        day
-        for day in _ledger_days(lake)
-        if summed_up.get(day.isoformat(), 0) <= loaded.get(day.isoformat(), 0)
-    }
+    return {day for day in _ledger_days(lake) if summed_up.get(day.isoformat(), 0) <= loaded.get(day.isoformat(), 0)}
 
 
 def _ledger_days(lake: DeltaLakeResource) -> set[date]:

@@ -75,9 +75,7 @@ def status(*, form: str) -> int:
         if form == "json":
             print_json({"running": False, "server_version": None, "url": None, "models": []})
         else:
-            click.echo(
-                "no server is running: `feedback run` starts one when it needs it, `feedback triton serve` now"
-            )
+            click.echo("no server is running: `feedback run` starts one, and so does `feedback triton serve`")
         return Exit.FAILED
     # With an address of its own, the resource asks that server and starts none.
     asked = resource.model_copy(update={"url": url})
@@ -86,9 +84,7 @@ def status(*, form: str) -> int:
     except ServerUnavailableError as error:
         if form != "json":
             raise
-        print_json(
-            {"running": False, "server_version": None, "url": url, "models": [], "problem": str(error)}
-        )
+        print_json({"running": False, "server_version": None, "url": url, "models": [], "problem": str(error)})
         return Exit.FAILED
     _tell(found, form)
     return Exit.FINE
@@ -98,9 +94,7 @@ def _models(settings: Settings, served: list[ModelStatus]) -> list[dict[str, Jso
     """What the server says of its models, and what the repository says of those that it cannot serve yet."""
     repository = repository_of(settings)
     unmade = {
-        model
-        for model in (repository.models() if repository.path.is_dir() else [])
-        if not repository.versions(model)
+        model for model in (repository.models() if repository.path.is_dir() else []) if not repository.versions(model)
     }
     rows: list[dict[str, Json]] = [
         {
@@ -153,7 +147,7 @@ def _tell(found: _Status, form: str) -> None:
                 str(model["version"] or "–"),
                 str(model["state"]),
                 int(str(model["inference_count"])),
-                str(model["reason"]),
+                str(model["reason"]) or None,
             )
             for model in found.models
         ],
@@ -163,6 +157,6 @@ def _tell(found: _Status, form: str) -> None:
 def _refuse_other(resource: TritonResource) -> None:
     if resource.url:
         raise ConfigurationError(
-            f"the models are served by {resource.url}, not by this machine's embedded server: unset TRITON_URL "
-            "and `triton.url` in config/platform.yaml to use that"
+            f"the models are served by {resource.url}, not by this machine's embedded server: "
+            "to use that, unset TRITON_URL and `triton.url` in config/platform.yaml"
         )

@@ -4,15 +4,19 @@ Score = 1 − greatest cosine to a centroid of k-means on unit vectors. On real 
 better than Mahalanobis distance, neighbours, LOF or an isolation forest, at a fraction of their cost.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from platform_assets.domain.errors import FeedbackError
 from platform_assets.domain.thresholds import AnomalyModelLimits
 
-Floats = NDArray[np.float32]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
 
 _FOLDS = 7
 """Parts that calibration leaves out in turn; a week of reference days gives one part a day."""
@@ -57,6 +61,8 @@ def fit_anomaly_model(
     Raises:
         FeedbackError: there are fewer distinct contents than `limits.min_reference_vectors`.
     """
+    import numpy as np
+
     distinct = len(np.unique(contents))
     if distinct < limits.min_reference_vectors:
         raise FeedbackError(
@@ -82,10 +88,14 @@ def fit_anomaly_model(
 
 def novelty(vectors: Floats, centroids: Floats) -> Floats:
     """1 − greatest cosine to a centroid, for unit vectors (n, dims): 0 is familiar, above 1 is opposite."""
+    import numpy as np
+
     return np.asarray(1 - (vectors @ centroids.T).max(axis=1), dtype=np.float32)
 
 
 def _parts(days: NDArray[np.int64]) -> NDArray[np.int64]:
+    import numpy as np
+
     ordinal = np.unique(days, return_inverse=True)[1]
     if ordinal.max() + 1 >= _FOLDS:
         return np.asarray(ordinal % _FOLDS, dtype=np.int64)
@@ -93,10 +103,13 @@ def _parts(days: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _distinct(vectors: Floats, contents: NDArray[np.int64], kept: NDArray[np.bool_]) -> Floats:
+    import numpy as np
+
     return vectors[kept][np.unique(contents[kept], return_index=True)[1]]
 
 
 def _fit(vectors: Floats, limits: AnomalyModelLimits) -> tuple[Floats, NDArray[np.int64]]:
+    import numpy as np
     from sklearn.cluster import KMeans
 
     cells = max(2, min(limits.max_cells, len(vectors) // limits.vectors_per_cell))
@@ -106,4 +119,6 @@ def _fit(vectors: Floats, limits: AnomalyModelLimits) -> tuple[Floats, NDArray[n
 
 
 def _unit(vectors: Floats) -> Floats:
+    import numpy as np
+
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=np.float32)

@@ -4,13 +4,17 @@ Only the examples make the prototypes: mixing a category's name into them lowers
 (Banking77: 0.841 to 0.775).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+    Floats = NDArray[np.float32]
 
 _NEAREST = 2
 
@@ -36,6 +40,8 @@ class Sorted:
 
 def prototypes(keys: Sequence[str], owner: Sequence[int], vectors: Floats) -> Prototypes:
     """Bundle example vectors (examples, dims), each owned by the category `keys[owner[i]]`."""
+    import numpy as np
+
     return Prototypes(tuple(keys), vectors, np.asarray(owner, dtype=np.int64))
 
 
@@ -46,6 +52,8 @@ def sort_into_categories(vectors: Floats, known: Prototypes, temperature: float)
     several languages do not blur each other and one odd example does not decide; the confidence is the softmax of
     the best one.
     """
+    import numpy as np
+
     cosines = vectors @ known.vectors.T
     nearness = np.empty((len(vectors), len(known.keys)), dtype=np.float32)
     for index in range(len(known.keys)):

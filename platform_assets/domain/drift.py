@@ -16,6 +16,7 @@ def novelty_z(mean: float, rows: int, reference_mean: float, reference_sd: float
 def total_variation(day: Mapping[str, int], before: Mapping[str, int]) -> float:
     """Half the sum of absolute differences of two distributions given by counts: 0 equal, 1 disjoint."""
     day_total, before_total = sum(day.values()), sum(before.values())
-    return sum(
-        abs(day.get(key, 0) / day_total - before.get(key, 0) / before_total) for key in day.keys() | before.keys()
-    ) / 2
+    return (
+        sum(abs(day.get(key, 0) / day_total - before.get(key, 0) / before_total) for key in day.keys() | before.keys())
+        / 2
+    )

@@ -47,9 +47,7 @@ def detect_languages(texts: Sequence[str], declared: Sequence[str | None]) -> li
     detected: list[Detected] = []
     for values, claim in zip(results, declared, strict=True):
         prior = primary_subtag(claim)
-        weights = {
-            value.language.iso_code_639_1.name.lower(): value.value for value in values if value.value > 0
-        }
+        weights = {value.language.iso_code_639_1.name.lower(): value.value for value in values if value.value > 0}
         if prior in DETECTED:
             rest = (1 - DECLARED_PRIOR) / (len(DETECTED) - 1)
             weights = {code: p * (DECLARED_PRIOR if code == prior else rest) for code, p in weights.items()}

@@ -53,7 +53,7 @@ def normalize(
 
     Args:
         feedback: `raw_feedback` joined with `feedback_embeddings`: feedback_id, partition_date, source, text,
-            language, rating, embedding, and the embedding's status as `embedding_status`.
+            language, rating, is_anomaly, embedding, and the embedding's status as `embedding_status`.
         known: the categories' prototypes, in the embeddings' own space.
         limits: when the tier counts as sure.
         model: what computed it, for the `model` column.
@@ -66,8 +66,7 @@ def normalize(
     judged = _judge(readable, known, limits, rating_ranges) if readable.height else []
     rows = [_answer(record, verdict) for record, verdict in zip(readable.iter_rows(named=True), judged, strict=True)]
     unread = [
-        _without_answer(record)
-        for record in feedback.filter(pl.col("embedding_status") != "ok").iter_rows(named=True)
+        _without_answer(record) for record in feedback.filter(pl.col("embedding_status") != "ok").iter_rows(named=True)
     ]
     answers = pl.DataFrame(rows + unread, schema=_ANSWER)
     return conform(
@@ -104,7 +103,7 @@ def _judge(
     categories = sort_into_categories(matrix(readable["embedding"]), known, limits.category_temperature)
     judged: list[Judged] = []
     for record, language, category, sureness in zip(
-        readable.select("source", "text", "rating").iter_rows(named=True),
+        readable.select("source", "text", "rating", "is_anomaly").iter_rows(named=True),
         languages,
         categories.keys,
         categories.confidence.tolist(),
@@ -120,19 +119,25 @@ def _judge(
                 category=category,
                 category_confidence=sureness,
                 confidence=min(language.confidence, sureness, feeling_confidence),
-                route_reason=_route_reason(language, sureness, feeling_confidence, limits),
+                route_reason=_route_reason(record["is_anomaly"], language, sureness, feeling_confidence, limits),
             )
         )
     return judged
 
 
 def _route_reason(
-    language: Detected, category_confidence: float, feeling_confidence: float, limits: LocalTier
+    is_anomaly: bool | None,  # noqa: FBT001
+    language: Detected,
+    category_confidence: float,
+    feeling_confidence: float,
+    limits: LocalTier,
 ) -> str | None:
     if language.confidence < limits.min_language_confidence:
         return "language_unsure"
     if language.language not in SERVED_LANGUAGES:
         return "language_not_served"
+    if is_anomaly:
+        return "anomaly"
     if category_confidence < limits.min_category_confidence:
         return "category_unsure"
     if feeling_confidence < limits.min_sentiment_confidence:

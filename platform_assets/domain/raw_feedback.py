@@ -193,8 +193,10 @@ def _rows(typed: pl.DataFrame, origin: FileOrigin, *, has_ids: bool) -> pl.DataF
             source_record_id=pl.Series(keys, dtype=pl.String),
             content_hash=pl.Series(hashes, dtype=pl.String),
             flags=pl.concat_list(
-                *(pl.when(holds).then(pl.lit([flag.value])).otherwise(pl.lit([], pl.List(pl.String)))
-                  for flag, holds in flags.items())
+                *(
+                    pl.when(holds).then(pl.lit([flag.value])).otherwise(pl.lit([], pl.List(pl.String)))
+                    for flag, holds in flags.items()
+                )
             ),
             received_at=pl.lit(origin.received_at).cast(UTC_TIME),
             created_at=pl.col("created_at").fill_null(pl.lit(origin.received_at).cast(UTC_TIME)),

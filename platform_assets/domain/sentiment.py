@@ -1,4 +1,4 @@
-"""How a customer feels, by a lexicon, for the languages that the lexicon serves.
+"""How a customer feels: by a lexicon for the languages that it serves, and by the stars that were given.
 
 The lexicon is VADER (Hutto and Gilbert, ICWSM 2014), made for short informal English.
 """
@@ -18,9 +18,8 @@ _NEUTRAL_BAND: Final = 0.05
 """Compound scores within ±0.05 are neutral, as the lexicon's authors set it."""
 _MIXED_SHARE: Final = 0.12
 """A text is mixed where at least this share of its words is positive and this share negative."""
-_WORDLESS_CONFIDENCE: Final = 0.5
 _CONTRADICTED: Final = 0.5
-"""A rating on the other side halves the confidence: irony and mistaken stars look like this."""
+"""Words on the other side of the stars halve the confidence: irony and mistaken stars look like this."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +32,13 @@ class Feeling:
 
 
 def feeling_of(text: str, language: str, rating: float | None, rating_range: tuple[float, float]) -> Feeling | None:
-    """The sentiment of one text.
+    """The sentiment of one text, or None where there is neither a lexicon for its language nor a rating.
 
-    In a language that the lexicon serves: `score` is VADER's compound; confidence is (1 + |compound|) / 2 for a
-    polar text, the ratio of the weaker to the stronger share for a mixed one, and 0.5 where the lexicon knows no
-    word. In other languages the rating alone gives a guess of confidence 0; without a rating there is None.
+    Words and stars both give a score from −1 to 1 (VADER's compound; the rating's place in its range).
+    Stars off the middle decide the side, with a confidence of (1 + |stars|) / 2, halved where the words contradict.
+    Words alone have a confidence of |compound|: polite words in a complaint look positive to a lexicon.
+    Words that are strong on both sides make a text mixed, with the weaker share ÷ the stronger as confidence.
+    Stars alone, in a language without a lexicon, are a guess of confidence 0.
     """
     stars = _from_rating(rating, rating_range)
     if language not in SERVED_LANGUAGES:
@@ -46,11 +47,12 @@ def feeling_of(text: str, language: str, rating: float | None, rating_range: tup
     compound, positive, negative = shares["compound"], shares["pos"], shares["neg"]
     if min(positive, negative) >= _MIXED_SHARE:
         return Feeling("mixed", compound, min(positive, negative) / max(positive, negative))
-    sentiment = _side(compound)
-    confidence = _WORDLESS_CONFIDENCE if sentiment == "neutral" else (1 + abs(compound)) / 2
-    if stars is not None and stars * compound < 0:
+    if not stars:
+        return Feeling(_side(compound), compound, abs(compound))
+    confidence = (1 + abs(stars)) / 2
+    if stars * compound < 0 and _side(compound) != "neutral":
         confidence *= _CONTRADICTED
-    return Feeling(sentiment, compound, confidence)
+    return Feeling(_side(stars), (stars + compound) / 2, confidence)
 
 
 def _from_rating(rating: float | None, rating_range: tuple[float, float]) -> float | None:

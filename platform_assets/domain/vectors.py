@@ -1,8 +1,14 @@
 """Judging vectors, and turning columns of them into matrices."""
 
-import numpy as np
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import polars as pl
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 UNIT_TOLERANCE = 1e-3
 """How far from 1 the length of a normalized float32 or FP16 vector may be."""
@@ -10,9 +16,12 @@ UNIT_TOLERANCE = 1e-3
 
 def sound(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
     """For each row of (n, dims): whether every number is finite and the length is 1 ± UNIT_TOLERANCE."""
+    import numpy as np
+
     with np.errstate(invalid="ignore", over="ignore"):
         lengths = np.linalg.norm(vectors, axis=1)
-    return np.isfinite(vectors).all(axis=1) & (np.abs(lengths - 1) <= UNIT_TOLERANCE)
+    finite: NDArray[np.bool_] = np.isfinite(vectors).all(axis=1)
+    return np.asarray(finite & (np.abs(lengths - 1) <= UNIT_TOLERANCE), dtype=np.bool_)
 
 
 def matrix(column: pl.Series) -> NDArray[np.float32]:
@@ -21,11 +30,13 @@ def matrix(column: pl.Series) -> NDArray[np.float32]:
     Raises:
         ValueError: the vectors differ in length.
     """
+    import numpy as np
+
     if column.is_empty():
         return np.empty((0, 0), dtype=np.float32)
-    dims = column.list.len()
-    if dims.n_unique() > 1:
-        raise ValueError(f"vectors of {dims.min()} to {dims.max()} numbers in one column")
+    lengths = column.list.len().unique().sort().to_list()
+    if len(lengths) > 1:
+        raise ValueError(f"vectors of {lengths} numbers in one column")
     return column.explode().to_numpy().astype(np.float32, copy=False).reshape(len(column), -1)
 
 

@@ -44,9 +44,7 @@ class Place:
     state: Path
 
     def triton(self, **options: float) -> EmbeddedTriton:
-        return EmbeddedTriton(
-            repository=self.repository, environment=self.environment, state=self.state, **options
-        )
+        return EmbeddedTriton(repository=self.repository, environment=self.environment, state=self.state, **options)
 
     def server(self) -> EmbeddedServer:
         """The server that runs, as another process would see it."""
@@ -55,9 +53,7 @@ class Place:
         return server
 
     def resource(self) -> TritonResource:
-        return TritonResource(
-            repository=str(self.repository), environment=str(self.environment), state=str(self.state)
-        )
+        return TritonResource(repository=str(self.repository), environment=str(self.environment), state=str(self.state))
 
     def command(self, statement: str) -> list[str]:
         """A process that makes a statement about an `EmbeddedTriton` called `triton`."""
@@ -77,9 +73,7 @@ class Place:
         found = []
         for process in psutil.process_iter():
             try:
-                if process.status() != "zombie" and any(
-                    str(self.state) in part for part in process.cmdline()
-                ):
+                if process.status() != "zombie" and any(str(self.state) in part for part in process.cmdline()):
                     found.append(process)
             except psutil.NoSuchProcess:
                 continue
@@ -306,9 +300,7 @@ def test_a_repository_without_a_version_names_the_command_that_makes_one(
         place.triton().ensure()
 
 
-def test_the_server_sees_its_own_environment_only(
-    toy_triton: TritonResource, triton_environment: Path
-) -> None:
+def test_the_server_sees_its_own_environment_only(toy_triton: TritonResource, triton_environment: Path) -> None:
     seen = toy_triton.infer("surroundings", {"x": np.array([1], np.int32)})["seen"]
     lines = [one.decode() for one in seen]
     assert "OMP_NUM_THREADS=1" in lines

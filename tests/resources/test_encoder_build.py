@@ -47,9 +47,7 @@ def test_a_build_makes_a_repository_that_validates(repository: ModelRepository, 
     assert repository.versions("anomaly_detector") == []
 
 
-def test_every_configuration_gets_the_size_of_the_vectors(
-    repository: ModelRepository, tmp_path: Path
-) -> None:
+def test_every_configuration_gets_the_size_of_the_vectors(repository: ModelRepository, tmp_path: Path) -> None:
     comments = (repository.path / "text_embedder" / "config.pbtxt").read_text().count("#")
 
     build(repository, write_encoder(tmp_path / "encoder"))
@@ -100,9 +98,7 @@ def test_an_encoder_that_fails_the_check_leaves_nothing(repository: ModelReposit
     assert contents(repository) == before
 
 
-def test_a_failure_after_the_first_version_leaves_nothing(
-    repository: ModelRepository, tmp_path: Path
-) -> None:
+def test_a_failure_after_the_first_version_leaves_nothing(repository: ModelRepository, tmp_path: Path) -> None:
     folder = write_encoder(tmp_path / "encoder")
     # The last configuration to be rewritten states the size in a way that cannot be set.
     path = repository.path / "text_embedder" / "configs" / "gpu.pbtxt"
@@ -115,9 +111,7 @@ def test_a_failure_after_the_first_version_leaves_nothing(
 
 
 @pytest.mark.parametrize("missing", ["tokenizer/model.py", "text_embedder/config.pbtxt"])
-def test_a_repository_without_its_sources_is_refused(
-    repository: ModelRepository, tmp_path: Path, missing: str
-) -> None:
+def test_a_repository_without_its_sources_is_refused(repository: ModelRepository, tmp_path: Path, missing: str) -> None:
     (repository.path / missing).unlink()
 
     with pytest.raises(ConfigurationError, match="restore it from the sources"):

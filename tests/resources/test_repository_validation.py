@@ -35,9 +35,7 @@ def repository(built: Path, tmp_path: Path) -> ModelRepository:
 
 def add_detector(repository: ModelRepository, dims: int) -> None:
     graph = anomaly_detector_graph(np.eye(2, dims, dtype=np.float32))
-    repository.add_version(
-        "anomaly_detector", {"model.onnx": graph}, ModelCard(source="a test", created_at=MOMENT)
-    )
+    repository.add_version("anomaly_detector", {"model.onnx": graph}, ModelCard(source="a test", created_at=MOMENT))
 
 
 def test_a_sound_repository_has_no_problem(repository: ModelRepository) -> None:
@@ -124,9 +122,7 @@ def test_each_problem_is_one_line_that_names_it(
 
 def test_a_graph_with_other_tensors_is_a_problem(repository: ModelRepository) -> None:
     graph = anomaly_detector_graph(np.eye(2, DIMS, dtype=np.float32))
-    repository.add_version(
-        "text_embedder", {"model.onnx": graph}, ModelCard(source="a test", created_at=MOMENT)
-    )
+    repository.add_version("text_embedder", {"model.onnx": graph}, ModelCard(source="a test", created_at=MOMENT))
 
     problems = validate_repository(repository)
 

@@ -27,9 +27,7 @@ def encoder(triton: TritonResource) -> TextEncoder:
     return TextEncoder(triton)
 
 
-def test_texts_come_back_as_unit_vectors_of_a_named_version(
-    encoder: TextEncoder, triton: TritonResource
-) -> None:
+def test_texts_come_back_as_unit_vectors_of_a_named_version(encoder: TextEncoder, triton: TritonResource) -> None:
     encoded = encoder.encode(TEXTS)
     assert (encoded.embeddings.shape, encoded.embeddings.dtype) == ((len(TEXTS), 384), np.float32)
     assert (encoded.token_count.dtype, encoded.truncated.dtype) == (np.int32, np.bool_)
@@ -56,9 +54,7 @@ def test_order_is_kept_over_many_batches_of_all_lengths(encoder: TextEncoder) ->
     texts = [("word " * (1 + index % 17)) + str(index) for index in range(300)]
     encoded = encoder.encode(texts)
     for index in range(0, len(texts), 37):
-        np.testing.assert_allclose(
-            encoder.encode([texts[index]]).embeddings[0], encoded.embeddings[index], atol=1e-5
-        )
+        np.testing.assert_allclose(encoder.encode([texts[index]]).embeddings[0], encoded.embeddings[index], atol=1e-5)
 
 
 def test_the_ensemble_gives_the_same(encoder: TextEncoder, triton: TritonResource) -> None:

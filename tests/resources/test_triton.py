@@ -65,9 +65,7 @@ def test_more_rows_than_a_batch_are_split_and_come_back_in_order(toy_triton: Tri
 
 def test_large_rows_are_split_by_bytes(toy_triton: TritonResource) -> None:
     triton = with_options(toy_triton, max_request_bytes=100)
-    values = texts(
-        *(bytes([letter]) * size for letter, size in zip(b"abcdef", [10, 60, 60, 1000, 1, 1], strict=True))
-    )
+    values = texts(*(bytes([letter]) * size for letter, size in zip(b"abcdef", [10, 60, 60, 1000, 1, 1], strict=True)))
     before = requests_seen(toy_triton, "echo")
     assert triton.infer("echo", {"text": values})["text"].tolist() == values.tolist()
     assert requests_seen(toy_triton, "echo") - before == 4
@@ -125,9 +123,7 @@ def test_answers_of_different_sizes_are_not_joined(toy_triton: TritonResource) -
 
 
 def test_a_failing_model_is_named_with_what_it_says(toy_triton: TritonResource) -> None:
-    with pytest.raises(
-        ModelInferenceError, match=r"model 'refusing' .* failed: .*division by zero"
-    ) as caught:
+    with pytest.raises(ModelInferenceError, match=r"model 'refusing' .* failed: .*division by zero") as caught:
         toy_triton.infer("refusing", {"x": column(1)})
     assert "\n" not in str(caught.value)
 
@@ -183,9 +179,7 @@ def test_hundreds_of_calls_from_many_threads_use_one_client(toy_triton: TritonRe
     clients.get(toy_triton.url)
     before = sum(isinstance(one, InferenceServerClient) for one in gc.get_objects())
     with ThreadPoolExecutor(4) as pool:
-        answers = list(
-            pool.map(lambda x: toy_triton.infer("repeat", {"x": column(x)})["y"][0, 0], range(400))
-        )
+        answers = list(pool.map(lambda x: toy_triton.infer("repeat", {"x": column(x)})["y"][0, 0], range(400)))
     assert answers == list(range(400))
     assert sum(isinstance(one, InferenceServerClient) for one in gc.get_objects()) == before
     assert clients.get(toy_triton.url) is clients.get(toy_triton.url)
@@ -195,9 +189,7 @@ def test_a_forked_process_makes_its_own_client(toy_triton: TritonResource) -> No
     ours = clients.get(toy_triton.url)
     child = os.fork()
     if child == 0:
-        os._exit(
-            0 if clients.get("127.0.0.1:1") is not ours and clients.get(toy_triton.url) is not ours else 1
-        )
+        os._exit(0 if clients.get("127.0.0.1:1") is not ours and clients.get(toy_triton.url) is not ours else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 
@@ -224,9 +216,7 @@ def test_loading_what_is_not_there_is_an_error(toy_triton: TritonResource) -> No
 
 def test_nobody_listening_is_one_line() -> None:
     triton = TritonResource(url="127.0.0.1:1", timeout_s=5)
-    with pytest.raises(
-        ServerUnavailableError, match=r"^no Triton server answers at 127.0.0.1:1: check TRITON_URL"
-    ):
+    with pytest.raises(ServerUnavailableError, match=r"^no Triton server answers at 127.0.0.1:1: check TRITON_URL"):
         triton.server_version()
 
 

@@ -7,10 +7,14 @@ sequences.
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
 import triton_python_backend_utils as pb_utils
+
+# A model configuration as Triton hands it over, in JSON.
+_Config = dict[str, Any]
 
 _ONNX_TYPES = {
     "TYPE_BOOL": "tensor(bool)",
@@ -54,11 +58,14 @@ class TritonPythonModel:
         _check(path, config, "output", self._session.get_outputs())
         self._inputs = [tensor["name"] for tensor in config["input"]]
 
-    def execute(self, requests: list) -> list:
+    def execute(self, requests: "list[pb_utils.InferenceRequest]") -> "list[pb_utils.InferenceResponse]":
         """Answers each request; a failing one is an error of its own and leaves the others alone."""
         return [self._answer(request) for request in requests]
 
-    def _answer(self, request: object) -> object:
+    def _answer(self, request: "pb_utils.InferenceRequest") -> "pb_utils.InferenceResponse":
+        if request.is_cancelled():
+            # The client has given up waiting: work on it would only make the next one wait, too.
+            return pb_utils.InferenceResponse(error=pb_utils.TritonError("cancelled", pb_utils.TritonError.CANCELLED))
         feed = {name: pb_utils.get_input_tensor_by_name(request, name).as_numpy() for name in self._inputs}
         names = list(request.requested_output_names())
         try:
@@ -68,18 +75,17 @@ class TritonPythonModel:
             return pb_utils.InferenceResponse(error=pb_utils.TritonError(f"onnxruntime: {error}"))
         return pb_utils.InferenceResponse(
             output_tensors=[
-                pb_utils.Tensor(name, np.ascontiguousarray(value))
-                for name, value in zip(names, values, strict=True)
+                pb_utils.Tensor(name, np.ascontiguousarray(value)) for name, value in zip(names, values, strict=True)
             ]
         )
 
 
-def _parameter(config: dict, key: str) -> int:
+def _parameter(config: "_Config", key: str) -> int:
     """A whole number from the configuration's parameters; 1 where it is not set."""
     return int(config.get("parameters", {}).get(key, {}).get("string_value", "1"))
 
 
-def _check(path: Path, config: dict, kind: str, graph_tensors: list) -> None:
+def _check(path: Path, config: "_Config", kind: str, graph_tensors: "list[onnxruntime.NodeArg]") -> None:
     """Refuses a configured tensor that the graph lacks or has with another type or shape."""
     found = {tensor.name: tensor for tensor in graph_tensors}
     for tensor in config[kind]:
