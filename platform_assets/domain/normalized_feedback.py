@@ -126,7 +126,7 @@ def _judge(
 
 
 def _route_reason(
-    is_anomaly: bool | None,  # noqa: FBT001
+    is_anomaly: bool | None,
     language: Detected,
     category_confidence: float,
     feeling_confidence: float,

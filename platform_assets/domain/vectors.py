@@ -20,8 +20,7 @@ def sound(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
 
     with np.errstate(invalid="ignore", over="ignore"):
         lengths = np.linalg.norm(vectors, axis=1)
-    finite: NDArray[np.bool_] = np.isfinite(vectors).all(axis=1)
-    return np.asarray(finite & (np.abs(lengths - 1) <= UNIT_TOLERANCE), dtype=np.bool_)
+    return np.asarray(np.isfinite(vectors).all(axis=1) & (np.abs(lengths - 1) <= UNIT_TOLERANCE), dtype=np.bool_)
 
 
 def matrix(column: pl.Series) -> NDArray[np.float32]:
