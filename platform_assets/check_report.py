@@ -172,14 +172,14 @@ def not_evaluated(key: dg.AssetCheckKey, day: date, *, blocking: bool, tried: bo
 
 
 def _days_tried(instance: dg.DagsterInstance, assets: set[dg.AssetKey]) -> list[date]:
-    planned = {
+    """The days for which one of the assets was made, or was to be made."""
+    tried = {
         partition
         for asset in assets
-        for partition in instance.event_log_storage.get_latest_storage_id_by_partition(
-            asset, DagsterEventType.ASSET_MATERIALIZATION_PLANNED
-        )
+        for kind in (DagsterEventType.ASSET_MATERIALIZATION_PLANNED, DagsterEventType.ASSET_MATERIALIZATION)
+        for partition in instance.event_log_storage.get_latest_storage_id_by_partition(asset, kind)
     }
-    return sorted(date.fromisoformat(partition) for partition in planned)
+    return sorted(date.fromisoformat(partition) for partition in tried)
 
 
 _PICTURE_OPENS: Final = "](data:image/svg+xml;base64,"

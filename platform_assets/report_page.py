@@ -68,9 +68,12 @@ def _totals(days: Iterable[Mapping[str, int | None]]) -> dict[str, int]:
 
 
 def _newest_pictures(report: CheckReport) -> list[CheckEntry]:
-    """The newest entry with a picture of each check: it shows the days before as well."""
+    """The newest entry of each check whose value ever was anything but 0: its picture shows the days before."""
     newest: dict[tuple[str, str], CheckEntry] = {}
+    moved: set[tuple[str, str]] = set()
     for entry in report.entries:
         if entry.picture:
             newest[entry.asset, entry.check] = entry
-    return list(newest.values())
+        if entry.value:
+            moved.add((entry.asset, entry.check))
+    return [entry for check, entry in newest.items() if check in moved]

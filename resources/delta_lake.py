@@ -66,14 +66,14 @@ class DeltaLakeResource(dg.ConfigurableResource[None]):
         predicate = " AND ".join(f"{column} = {_literal(value)}" for column, value in where.items())
 
         def write() -> None:
-            write_deltalake(
-                self.uri(table),
-                frame.to_arrow(),
-                mode="overwrite",
-                predicate=predicate if self.exists(table) else None,
-                partition_by=list(where),
-                schema_mode="merge" if self.exists(table) else None,
-            )
+            uri, rows, columns = self.uri(table), frame.to_arrow(), list(where)
+            if self.exists(table):
+                write_deltalake(
+                    uri, rows, mode="overwrite", predicate=predicate, partition_by=columns, schema_mode="merge"
+                )
+            else:
+                # Not as an overwrite: it would wipe out what another process has created and written since.
+                write_deltalake(uri, rows, mode="error", partition_by=columns)
 
         self._commit(table, write)
 
@@ -92,26 +92,23 @@ class DeltaLakeResource(dg.ConfigurableResource[None]):
         return self.scan(table).filter(pl.col(PARTITION_COLUMN) == day)
 
     def _commit(self, table: str, write: Callable[[], Result]) -> Result:
-        from deltalake.exceptions import CommitFailedError
+        from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
         for attempt in range(_ATTEMPTS):
             try:
                 return write()
-            except CommitFailedError:
-                # Two writers of one partition: the loser starts over on the winner's commit.
-                time.sleep(random.uniform(0, 0.1 * 2**attempt))  # noqa: S311
-            except PermissionError as error:
-                raise ConfigurationError(
-                    f"table {table} cannot be written at {self.uri(table)} ({error}): allow writing there, "
-                    "or set `lake` in config/platform.yaml"
-                ) from error
-            except OSError as error:
-                if "ermission" not in str(error) and "Read-only" not in str(error):
+            except (DeltaError, OSError) as error:
+                text = " ".join(str(error).split())
+                if isinstance(error, CommitFailedError) or "already exists" in text:
+                    # Two writers of one partition, or two creators: the loser starts over on the winner's commit.
+                    time.sleep(random.uniform(0, 0.1 * 2**attempt))  # noqa: S311
+                elif isinstance(error, TableNotFoundError) or "ermission" in text or "Read-only" in text:
+                    raise ConfigurationError(
+                        f"table {table} cannot be written at {self.uri(table)} ({text}): allow writing there, "
+                        "or set `lake` in config/platform.yaml"
+                    ) from error
+                else:
                     raise
-                raise ConfigurationError(
-                    f"table {table} cannot be written at {self.uri(table)}: allow writing there, "
-                    "or set `lake` in config/platform.yaml"
-                ) from error
         raise ServerUnavailableError(
             f"table {table}: another writer of the same partition won {_ATTEMPTS} times: run it again"
         )

@@ -91,9 +91,12 @@ class LandingZoneResource(dg.ConfigurableResource[None]):
         Landing the same content under the same name again changes nothing, not even its time stamp.
 
         Raises:
-            ConfigurationError: the file cannot be read or the zone cannot be written.
+            ConfigurationError: the file cannot be read, the zone cannot be written, or the name is one that the
+                zone takes for an unfinished file.
         """
         target = self.folder(day) / (folder or "") / file.name
+        if _is_unfinished(file.name):
+            raise ConfigurationError(f"{file} is named like a hidden or unfinished file: rename it to land it")
         try:
             if not (target.is_file() and content_hash(target) == content_hash(file)):
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -153,6 +156,7 @@ def _is_unfinished(name: str) -> bool:
 
 def _as_day(name: str) -> date | None:
     try:
-        return date.fromisoformat(name)
+        day = date.fromisoformat(name)
     except ValueError:
         return None
+    return day if day.isoformat() == name else None

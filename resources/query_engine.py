@@ -42,7 +42,7 @@ class QueryResult:
     columns: list[str]
     """Names, made unique with a number where a name repeats."""
     rows: list[tuple[Value, ...]]
-    """Numbers, strings, booleans, lists, mappings; dates and times in ISO 8601, UTC if they have a zone."""
+    """Numbers, strings, booleans, lists, mappings; dates, times and intervals in ISO 8601, in UTC."""
 
 
 class QueryEngine:
@@ -128,6 +128,9 @@ def _plain(value: object) -> Value:
             plain = value.hex()
         case Mapping():
             plain = {str(key): _plain(inner) for key, inner in value.items()}
+        case tuple() if hasattr(value, "nanoseconds"):  # an interval, as Arrow has it
+            months, days, nanoseconds = value
+            plain = f"P{months}M{days}DT{nanoseconds / 1e9:g}S"
         case list() | tuple():
             plain = [_plain(inner) for inner in value]
         case _:

@@ -4,9 +4,11 @@ Nothing is inferred: every field comes out as the text that stands in the file. 
 to the callers.
 """
 
+import codecs
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -22,6 +24,9 @@ LINE_NO, RAW, EXTRA = "#line_no", "#raw", "#extra"
 fields that were not asked for as a JSON object."""
 
 _FIELD_LIMIT_CHARACTERS = 1 << 20
+_BYTE_ORDER_MARK = "\ufeff"
+_SEPARATOR_DIRECTIVE = re.compile(r"sep=([^\r\n\"])")
+"""A first line that spreadsheets write to say which separator follows."""
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
@@ -88,7 +93,7 @@ def read_records(
     try:
         if record_format is RecordFormat.PARQUET:
             return _read_parquet(path, fields)
-        text = path.read_bytes().decode(_with_bom(encoding))
+        text = _decoded(path.read_bytes(), encoding)
     except LookupError:
         raise ConfigurationError(
             f"unknown encoding {encoding!r}: use a name that Python knows, such as utf-8 or cp1252"
@@ -96,18 +101,23 @@ def read_records(
     except UnicodeDecodeError as error:
         return _unreadable(fields, f"byte {error.start} is not {encoding}: set the source's encoding")
     except OSError as error:
-        raise ConfigurationError(f"{path} cannot be read ({error.strerror}): allow reading it") from error
+        raise ConfigurationError(f"{path} cannot be read ({error.strerror or error}): allow reading it") from error
     if record_format is RecordFormat.JSONL:
         return _read_jsonl(text, fields)
     return _read_csv(text, fields, "\t" if record_format is RecordFormat.TSV else delimiter)
 
 
-def _with_bom(encoding: str) -> str:
-    return "utf-8-sig" if encoding.lower().replace("_", "-") in {"utf-8", "utf8"} else encoding
+def _decoded(content: bytes, encoding: str) -> str:
+    text = content.decode(encoding).removeprefix(_BYTE_ORDER_MARK)
+    # UTF-8 cannot spell a lone surrogate; some other encodings can.
+    return text if codecs.lookup(encoding).name == "utf-8" else _encodable(text)
 
 
 def _read_csv(text: str, fields: Sequence[str], delimiter: str) -> RecordFile:
     lines = list(io.StringIO(text, newline=""))
+    directive = _SEPARATOR_DIRECTIVE.fullmatch(lines[0].rstrip("\r\n")) if lines else None
+    if directive:
+        lines[0], delimiter = "\n", directive[1]
     records = _csv_records(lines, delimiter)
     _, _, header = next((record for record in records if record[2]), (0, "", []))
     if isinstance(header, str):
@@ -178,11 +188,11 @@ def _read_jsonl(text: str, fields: Sequence[str]) -> RecordFile:
         flat = dict(_flatten(document))
         seen.update(dict.fromkeys(flat))
         extra = {name: value for name, value in flat.items() if name not in fields}
-        kept.append((line_no, _encodable(raw), _encodable(json.dumps(extra, ensure_ascii=False))))
+        kept.append((line_no, raw, _encodable(json.dumps(extra, ensure_ascii=False))))
         values.append([_as_text(flat.get(name)) for name in fields])
     columns = dict(zip(fields, zip(*values, strict=True), strict=True)) if values else {}
     missing = [name for name in fields if name not in seen] if kept else []
-    return RecordFile(_frame(fields, kept, columns), rejected, list(seen), missing)
+    return RecordFile(_frame(fields, kept, columns), rejected, [_encodable(name) for name in seen], missing)
 
 
 def _read_parquet(path: Path, fields: Sequence[str]) -> RecordFile:
@@ -190,6 +200,9 @@ def _read_parquet(path: Path, fields: Sequence[str]) -> RecordFile:
         table = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         return _unreadable(fields, f"not a complete Parquet file: {str(error).splitlines()[0]}")
+    table = table.with_columns(
+        _text_of_bytes(column) for column in table.iter_columns() if "Binary" in str(column.dtype)
+    )
     present = [name for name in fields if name in table.columns]
     others = [name for name in table.columns if name not in fields]
     rows = table.select(
@@ -207,7 +220,23 @@ def _text_of(name: str, dtype: pl.DataType) -> pl.Expr:
     column = pl.col(name)
     if isinstance(dtype, pl.Datetime):
         return column.dt.to_string("iso:strict").alias(name)
+    if isinstance(dtype, pl.Duration):
+        return column.dt.to_string("iso").alias(name)
+    if dtype.is_nested():
+        document = pl.struct(column.alias("v")).struct.json_encode()
+        return pl.when(column.is_not_null()).then(document.str.slice(5, document.str.len_chars() - 6)).alias(name)
     return column.cast(pl.String).alias(name)
+
+
+def _text_of_bytes(column: pl.Series) -> pl.Series:
+    """Bytes as text where they are UTF-8, as older writers store strings; otherwise as Python spells them."""
+    texts: list[str | None] = []
+    for value in column:
+        try:
+            texts.append(value.decode() if isinstance(value, bytes) else None if value is None else str(value))
+        except UnicodeDecodeError:
+            texts.append(str(value))
+    return pl.Series(column.name, texts, dtype=pl.String)
 
 
 def _json_of(names: Sequence[str]) -> pl.Expr:

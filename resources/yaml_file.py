@@ -14,6 +14,9 @@ from resources.errors import ConfigurationError
 
 Model = TypeVar("Model", bound=BaseModel)
 
+# The same safe loader in C where the library has it: a taxonomy is read in every run.
+_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 
 def load_yaml(path: Path, model: type[Model]) -> Model:
     """Read and validate one file.
@@ -29,14 +32,21 @@ def load_yaml(path: Path, model: type[Model]) -> Model:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} cannot be read ({error}): make it a readable UTF-8 file") from None
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=_LOADER)
+        if root is not None:
+            _refuse_repeated_keys(path, root)
+        content = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigurationError(f"{path}:{line}: not valid YAML: {error.problem}") from None
-    if root is not None:
-        _refuse_repeated_keys(path, root)
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise ConfigurationError(f"{path}:{line}: not valid YAML: {error.reason}") from None
+    except (ValueError, RecursionError) as error:
+        # A scalar that looks like a date and is none, or aliases that hold themselves.
+        raise ConfigurationError(f"{path}:1: not valid YAML: {error}") from None
     try:
-        return model.model_validate(yaml.safe_load(text) or {})
+        return model.model_validate(content or {})
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
@@ -57,10 +67,11 @@ def _refuse_repeated_keys(path: Path, node: yaml.Node) -> None:
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
-            if key.value in seen:
+            name = str(key.value)
+            if name in seen:
                 line = key.start_mark.line + 1
-                raise ConfigurationError(f"{path}:{line}: {key.value}: stands twice; keep one of them")
-            seen.add(key.value)
+                raise ConfigurationError(f"{path}:{line}: {name}: stands twice; keep one of them")
+            seen.add(name)
             _refuse_repeated_keys(path, value)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import polars as pl
 
-from platform_assets.assets.common import TRITON_RETRIES, clear_failures, table_metadata
+from platform_assets.assets.common import TRITON_RETRIES, table_metadata
 from platform_assets.domain.anomaly_model import AnomalyModel, fit_anomaly_model, novelty
 from platform_assets.domain.errors import FeedbackError
 from platform_assets.domain.tables import ANOMALY_MODEL, conform
 from platform_assets.domain.vectors import matrix
+from platform_assets.failures import clear_failures
 from platform_assets.settings import SettingsResource
 from resources.anomaly_graph import anomaly_detector_graph
 from resources.delta_lake import DeltaLakeResource

@@ -10,12 +10,13 @@ from platform_assets.assets.common import (
     LAKE_IO,
     TRITON_RETRIES,
     WHEN_UPSTREAM_CHANGES,
-    clear_failures,
     table_metadata,
 )
+from platform_assets.current_model import current_model
 from platform_assets.domain.errors import FeedbackError
 from platform_assets.domain.tables import ANOMALY_SCORES, conform
 from platform_assets.domain.vectors import matrix
+from platform_assets.failures import clear_failures
 from platform_assets.partitions import ARRIVAL_DAYS
 from resources.delta_lake import DeltaLakeResource
 from resources.triton import TritonResource
@@ -67,14 +68,6 @@ def anomaly_scores(
 
 
 _SCORED = {name: dtype for name, dtype in ANOMALY_SCORES.items() if name != "partition_date"}
-
-
-def current_model(lake: DeltaLakeResource) -> pl.DataFrame | None:
-    """The rows of the newest fitted model, by cell, or None before the first fit."""
-    if not lake.exists("anomaly_model"):
-        return None
-    cells = lake.scan("anomaly_model").collect()
-    return cells.filter(pl.col("model_version") == pl.col("model_version").max()).sort("cell")
 
 
 def _score(usable: pl.DataFrame, cells: pl.DataFrame, triton: TritonResource) -> pl.DataFrame:

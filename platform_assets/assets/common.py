@@ -1,18 +1,13 @@
-"""What every asset declares alike: retries, automation, the column contract, and how errors end a step.
+"""What every asset declares alike: retries, automation and the column contract.
 
 Nothing that only one asset needs belongs here.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 import dagster as dg
 
-from platform_assets.domain.errors import FeedbackError
 from platform_assets.domain.tables import TABLES
-from resources.errors import ConfigurationError
-from resources.triton import ModelContractError
 
 LAKE_IO: Final = "lake_io"
 """Key of the IO manager over the Delta tables."""
@@ -38,12 +33,3 @@ def table_metadata(table: str) -> dict[str, Any]:
     """The column contract of `table`, as the UI shows it."""
     columns = [dg.TableColumn(name, str(dtype)) for name, dtype in TABLES[table].items()]
     return {"dagster/column_schema": dg.TableSchema(columns), "dagster/table_name": table}
-
-
-@contextmanager
-def clear_failures() -> Iterator[None]:
-    """End the step at once, with the error's one line, where trying again cannot help."""
-    try:
-        yield
-    except (FeedbackError, ConfigurationError, ModelContractError) as error:
-        raise dg.Failure(description=str(error), allow_retries=False) from error

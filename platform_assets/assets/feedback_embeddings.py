@@ -7,12 +7,12 @@ from platform_assets.assets.common import (
     LAKE_IO,
     TRITON_RETRIES,
     WHEN_UPSTREAM_CHANGES,
-    clear_failures,
     table_metadata,
 )
 from platform_assets.domain.raw_feedback import sendable
 from platform_assets.domain.tables import FEEDBACK_EMBEDDINGS, conform
 from platform_assets.domain.vectors import column, sound
+from platform_assets.failures import clear_failures
 from platform_assets.partitions import ARRIVAL_DAYS
 from platform_assets.settings import SettingsResource
 from resources.text_encoder import EncodedTexts, TextEncoder

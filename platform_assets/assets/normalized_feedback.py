@@ -7,13 +7,13 @@ from platform_assets.assets.common import (
     LAKE_IO,
     TRITON_RETRIES,
     WHEN_UPSTREAM_CHANGES,
-    clear_failures,
     table_metadata,
 )
 from platform_assets.domain.categories import Prototypes, prototypes
 from platform_assets.domain.errors import FeedbackError
 from platform_assets.domain.normalized_feedback import normalize
 from platform_assets.domain.taxonomy import Taxonomy
+from platform_assets.failures import clear_failures
 from platform_assets.partitions import ARRIVAL_DAYS
 from platform_assets.settings import SettingsResource
 from resources.text_encoder import TextEncoder

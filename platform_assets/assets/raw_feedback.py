@@ -10,10 +10,11 @@ from datetime import date, datetime
 import dagster as dg
 import polars as pl
 
-from platform_assets.assets.common import LAKE_IO, clear_failures, table_metadata
+from platform_assets.assets.common import LAKE_IO, table_metadata
 from platform_assets.domain.raw_feedback import Accepted, FileOrigin, Reason, accept, dead_letters, supersede
 from platform_assets.domain.sources import Source
 from platform_assets.domain.tables import LANDED_FILES, RAW_FEEDBACK, conform
+from platform_assets.failures import clear_failures
 from platform_assets.landed_sources import SourcedFile, source_of
 from platform_assets.partitions import ARRIVAL_DAYS
 from platform_assets.settings import Settings, SettingsResource

@@ -2,10 +2,11 @@
 
 import polars as pl
 
-from platform_assets.assets.anomaly_scores import current_model
 from platform_assets.checks.factory import Check, Day, limited, schema_check, structure
+from platform_assets.current_model import current_model
 from platform_assets.domain.drift import novelty_z
 from platform_assets.domain.measurement import Measurement, breaches, share
+from platform_assets.domain.normalized_feedback import summary_of
 from platform_assets.domain.thresholds import CheckLimits
 
 
@@ -74,7 +75,13 @@ def novelty_drift(day: Day) -> Measurement:
             cells["reference_mean"][0],
             cells["reference_sd"][0],
         )
-    unlike = scores.sort("score", descending=True).head(5)
+    unlike = (
+        scores.sort("score", descending=True)
+        .head(5)
+        .join(
+            day.rows("raw_feedback").select("feedback_id", "text"), on="feedback_id", how="left", maintain_order="left"
+        )
+    )
     return Measurement(
         value=value,
         limit=0,
@@ -82,5 +89,8 @@ def novelty_drift(day: Day) -> Measurement:
         what="mean novelty above the reference",
         unit=" standard errors",
         reason="",
-        examples=[f"{identity}: score {score:.3f}" for identity, score in unlike["feedback_id", "score"].iter_rows()],
+        examples=[
+            f"{score:.3f}: {summary_of(text or '')} ({identity})"
+            for identity, score, text in unlike["feedback_id", "score", "text"].iter_rows()
+        ],
     )

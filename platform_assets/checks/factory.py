@@ -3,7 +3,6 @@
 What is measured, and on which rows, belongs to the file of the asset.
 """
 
-import base64
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,10 +13,11 @@ import dagster as dg
 import polars as pl
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
-from platform_assets.assets.common import clear_failures
+from platform_assets.checks.picture import picture
 from platform_assets.domain.measurement import Measurement, Verdict, breaches
 from platform_assets.domain.tables import TABLES, schema_breaches
 from platform_assets.domain.thresholds import Limit
+from platform_assets.failures import clear_failures
 from platform_assets.partitions import ARRIVAL_DAYS
 from resources.delta_lake import DeltaLakeResource
 
@@ -116,7 +116,8 @@ def result_of(
     if measurement.value is not None:
         metadata["value"] = float(measurement.value)
         history = {**_history(key, instance), day: float(measurement.value)}
-        metadata["plot"] = dg.MetadataValue.md(picture(key.name, history, measurement.limit))
+        shown = {each: history[each] for each in sorted(history)[-HISTORY_DAYS:]}
+        metadata["plot"] = dg.MetadataValue.md(picture(key.name, shown, measurement.limit))
     if measurement.examples:
         metadata["examples"] = dg.MetadataValue.md("\n".join(f"- {example}" for example in measurement.examples))
     return dg.AssetCheckResult(
@@ -127,23 +128,6 @@ def result_of(
         description=measurement.sentence,
         metadata=metadata,
     )
-
-
-def picture(name: str, history: dict[date, float], limit: float) -> str:
-    """The value by day against its limit, as Markdown with an SVG inside."""
-    import pygal
-    from pygal.style import CleanStyle
-
-    chart = pygal.Line(
-        width=560, height=180, style=CleanStyle, js=[], show_legend=False, x_label_rotation=30, margin=8,
-        disable_xml_declaration=True, no_prefix=True, explicit_size=True,
-    )  # fmt: skip
-    days = sorted(history)[-HISTORY_DAYS:]
-    chart.x_labels = [f"{day:%m-%d}" for day in days]
-    chart.add("value", [history[day] for day in days])
-    chart.add("limit", [limit] * len(days), show_dots=False)
-    svg = base64.b64encode(chart.render(is_unicode=True).encode()).decode()
-    return f"![{name} by day](data:image/svg+xml;base64,{svg})"
 
 
 def _history(key: dg.AssetCheckKey, instance: dg.DagsterInstance) -> dict[date, float]:

@@ -43,8 +43,10 @@ def day_counts(
     Args:
         lake: the tables.
         days: the days to count.
-        tables: only count from these tables; None for all.
+        tables: only count from these tables, which were written for all of `days`; None for all tables, where a
+            day without rows counts as not written.
     """
+    absent: list[int | None] = [None if tables is None else 0]
     counts = {day: DayCounts() for day in days}
     failed: list[pl.LazyFrame] = []
 
@@ -57,7 +59,7 @@ def day_counts(
         named = [number.cast(pl.Int64).alias(name) for name, number in numbers.items()]
         found = {row[0]: row[1:] for row in frame.group_by(PARTITION_COLUMN).agg(named).collect().iter_rows()}
         for day, counted in counts.items():
-            for name, number in zip(numbers, found.get(day, [0] * len(named)), strict=True):
+            for name, number in zip(numbers, found.get(day, absent * len(named)), strict=True):
                 setattr(counted, name, number)
 
     if (ledger := scan("landed_files")) is not None:
@@ -81,12 +83,12 @@ def day_counts(
         )
         failed.append(_failed(normalized))
     if failed:
-        fill(pl.concat(failed), failed=pl.col("feedback_id").n_unique())
+        fill(pl.concat(failed), failed=pl.col("feedback_id").filter(pl.col("failed")).n_unique())
     return counts
 
 
 def _failed(rows: pl.LazyFrame) -> pl.LazyFrame:
-    return rows.filter(pl.col("status") == "failed").select(PARTITION_COLUMN, "feedback_id")
+    return rows.select(PARTITION_COLUMN, "feedback_id", (pl.col("status") == "failed").alias("failed"))
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

@@ -47,8 +47,8 @@ def fit_anomaly_model(
 ) -> AnomalyModel:
     """Fit on the distinct contents of the reference, and calibrate on what each fit has not seen.
 
-    Calibration is cross-fitted: each part of the reference (a day, or a random fold where there are fewer days
-    than folds) is scored by a model of the others. The threshold is the (1 − false_alarm_rate) quantile of these
+    Calibration is cross-fitted: each part of the reference (a day, or a random fold of texts where there are fewer
+    days than folds) is scored by a model of the others. The threshold is the (1 − false_alarm_rate) quantile of these
     scores; taken from fitted vectors it would give far too many false alarms. The served model is fitted on all.
 
     Args:
@@ -69,7 +69,7 @@ def fit_anomaly_model(
             f"the reference window holds {distinct} distinct vectors, {limits.min_reference_vectors} are needed: "
             "land more days, or lower anomaly_model.min_reference_vectors in config/thresholds.yaml"
         )
-    parts = _parts(days)
+    parts = _parts(days, contents)
     unseen = np.empty(len(vectors), dtype=np.float32)
     for part in np.unique(parts):
         left_out = parts == part
@@ -93,13 +93,15 @@ def novelty(vectors: Floats, centroids: Floats) -> Floats:
     return np.asarray(1 - (vectors @ centroids.T).max(axis=1), dtype=np.float32)
 
 
-def _parts(days: NDArray[np.int64]) -> NDArray[np.int64]:
+def _parts(days: NDArray[np.int64], contents: NDArray[np.int64]) -> NDArray[np.int64]:
     import numpy as np
 
     ordinal = np.unique(days, return_inverse=True)[1]
     if ordinal.max() + 1 >= _FOLDS:
         return np.asarray(ordinal % _FOLDS, dtype=np.int64)
-    return np.random.default_rng(_SEED).permutation(len(days)) % _FOLDS
+    distinct, content = np.unique(contents, return_inverse=True)
+    folds = np.random.default_rng(_SEED).permutation(len(distinct)) % _FOLDS
+    return np.asarray(folds[content], dtype=np.int64)
 
 
 def _distinct(vectors: Floats, contents: NDArray[np.int64], kept: NDArray[np.bool_]) -> Floats:

@@ -41,8 +41,8 @@ class Flag(StrEnum):
 STRUCTURAL_REASONS = (Reason.UNREADABLE_FILE, Reason.UNKNOWN_SOURCE, Reason.MISSING_COLUMN)
 """Reasons that mean a whole file does not keep its source's contract."""
 
-_ID_IN_SCIENTIFIC_NOTATION = r"^\s*\d+[.,]\d+[eE][+-]?\d+\s*$"
-_HAS_OFFSET = r"(?:[zZ]|[+-]\d{2}:?\d{2})$"
+_ID_IN_SCIENTIFIC_NOTATION = r"^\d+(?:[.,]\d+[eE][+-]?|[eE]\+)\d+$"
+_HAS_OFFSET = r"(?:[zZ]|[+-]\d{2}:?\d{2}|:\d{2}(?:\.\d+)?[+-]\d{2})$"
 _INVISIBLE = r"[\s\u200B\u200C\u200D\u2060\uFEFF]"
 
 
@@ -229,13 +229,18 @@ def _utc(source: Source) -> pl.Expr:
     if source.time_format is None:
         moment = pl.coalesce(
             with_offset.str.to_datetime(form, strict=False, time_unit="us", time_zone="UTC")
-            for form in ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z")
+            for form in (
+                "%Y-%m-%dT%H:%M:%S%.f%#z",
+                "%Y-%m-%d %H:%M:%S%.f%#z",
+                "%Y-%m-%dT%H:%M%#z",
+                "%Y-%m-%d %H:%M%#z",
+            )
         )
         wall = pl.coalesce(
             naive_text.str.to_datetime(form, strict=False, time_unit="us")
             for form in ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M")
         )
-    elif "%z" in source.time_format or "%#z" in source.time_format:
+    elif any(absolute in source.time_format for absolute in ("%z", "%#z", "%s")):
         return text.str.to_datetime(source.time_format, strict=False, time_unit="us", time_zone="UTC")
     else:
         moment = pl.lit(None, UTC_TIME)

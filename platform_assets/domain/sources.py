@@ -3,12 +3,13 @@
 This is the typed form of `config/sources.yaml`. Applying a contract to records is `raw_feedback.py`.
 """
 
-import codecs
 import re
+from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import polars as pl
 from pydantic import Field, field_validator
 
 from platform_assets.domain.errors import FeedbackError
@@ -51,9 +52,18 @@ class Source(StrictModel):
     @classmethod
     def _known_encoding(cls, value: str) -> str:
         try:
-            codecs.lookup(value)
+            b"text".decode(value)
         except LookupError:
             raise ValueError(f"unknown encoding {value!r}; use a name such as utf-8 or cp1252") from None
+        except UnicodeError:
+            pass  # an encoding that these four bytes are not in
+        return value
+
+    @field_validator("delimiter")
+    @classmethod
+    def _separates_fields(cls, value: str) -> str:
+        if value in '\r\n"':
+            raise ValueError("a quote or an end of line cannot separate fields")
         return value
 
     @field_validator("time_zone")
@@ -62,7 +72,8 @@ class Source(StrictModel):
         try:
             if value is not None:
                 ZoneInfo(value)
-        except (ZoneInfoNotFoundError, ValueError):
+                pl.select(pl.lit(datetime(2026, 1, 1)).dt.replace_time_zone(value))  # noqa: DTZ001
+        except (ZoneInfoNotFoundError, ValueError, OSError, pl.exceptions.PolarsError):
             raise ValueError(f"unknown time zone {value!r}; use a name such as Europe/Berlin") from None
         return value
 

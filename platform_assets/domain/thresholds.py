@@ -10,7 +10,7 @@ from platform_assets.domain.strict_model import StrictModel
 class Limit(StrictModel):
     """The limit of one check."""
 
-    limit: float = Field(description="The greatest value that passes.")
+    limit: float = Field(allow_inf_nan=False, description="The greatest value that passes.")
     reason: str = Field(min_length=10, description="Why this limit and no other.")
     severity: Literal["warn", "block"] = "warn"
     min_rows: int = Field(1, ge=1, description="Below this many rows the outcome is 'not enough data'.")

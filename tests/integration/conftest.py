@@ -30,7 +30,13 @@ class Project:
     def feedback(self, *arguments: str, expected: int = 0) -> str:
         """Run a command to its end; its standard output."""
         done = subprocess.run(
-            self.command(*arguments), cwd=self.path, env=self.environment, capture_output=True, text=True, timeout=280
+            self.command(*arguments),
+            cwd=self.path,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
         )
         assert done.returncode == expected, f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
@@ -54,5 +60,10 @@ def project(tmp_path: Path, project_root: Path, triton_environment: Path, built_
         yield made
     finally:
         subprocess.run(
-            made.command("triton", "stop"), cwd=tmp_path, env=made.environment, capture_output=True, timeout=60
+            made.command("triton", "stop"),
+            cwd=tmp_path,
+            env=made.environment,
+            capture_output=True,
+            timeout=60,
+            check=False,
         )

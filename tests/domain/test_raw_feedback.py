@@ -1,0 +1,292 @@
+from datetime import UTC, date, datetime
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from platform_assets.domain.raw_feedback import (
+    Accepted,
+    FileOrigin,
+    Flag,
+    Reason,
+    accept,
+    content_hash,
+    feedback_id,
+    sendable,
+    supersede,
+)
+from platform_assets.domain.sources import Source
+from platform_assets.domain.tables import QUARANTINED_FEEDBACK, RAW_FEEDBACK
+
+DAY = date(2026, 9, 1)
+SEEN = datetime(2026, 9, 1, 12, tzinfo=UTC)
+FULL = {"text": "body", "source_record_id": "id", "created_at": "when", "rating": "stars"}
+
+Record = dict[str, str | None]
+
+
+def origin(name: str = "a.csv", seen: datetime = SEEN) -> FileOrigin:
+    return FileOrigin("shop", f"{DAY}/{name}", DAY, seen)
+
+
+def records(source: Source, rows: list[Record]) -> pl.DataFrame:
+    columns = list(source.columns.mapped().values())
+    data: dict[str, list[Any]] = {
+        "#line_no": list(range(2, len(rows) + 2)),
+        "#raw": [f"raw {index}" for index in range(len(rows))],
+        "#extra": ['{"more": "1"}'] * len(rows),
+        **{column: [row.get(column) for row in rows] for column in columns},
+    }
+    texts = dict.fromkeys(["#raw", "#extra", *columns], pl.String)
+    return pl.DataFrame(data, schema_overrides={"#line_no": pl.Int64, **texts})
+
+
+def accepted(rows: list[Record], columns: dict[str, str] = FULL, **contract: Any) -> Accepted:
+    source = Source(columns=columns, **contract)
+    return accept(records(source, rows), source, origin())
+
+
+def one(**fields: str | None) -> Record:
+    return {"body": "fine", "id": "7", **fields}
+
+
+def raws(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select("file_uri", "line_no", pl.lit("as it stood").alias("raw"))
+
+
+def test_a_record_becomes_a_row_of_the_contract() -> None:
+    whole = accepted(
+        [{"who": " ann ", "lang": "de-DE", "via": "", **one(when="2026-09-01T10:00:00Z", stars=" 4 ")}],
+        columns={**FULL, "author_id": "who", "language": "lang", "channel": "via"},
+        channel="web",
+    )
+    assert whole.quarantined.is_empty()
+    assert whole.loaded.row(0, named=True) == {
+        "feedback_id": feedback_id("shop", "7"),
+        "source": "shop",
+        "source_record_id": "7",
+        "text": "fine",
+        "created_at": datetime(2026, 9, 1, 10, tzinfo=UTC),
+        "received_at": SEEN,
+        "partition_date": DAY,
+        "rating": 4.0,
+        "author_id": "ann",
+        "channel": "web",
+        "language": "de-DE",
+        "metadata": '{"more": "1"}',
+        "content_hash": content_hash("fine"),
+        "file_uri": "2026-09-01/a.csv",
+        "line_no": 2,
+        "flags": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("record", "contract", "reason", "says"),
+    [
+        (one(id=None), {}, Reason.MISSING_ID, "no id"),
+        (one(id="  "), {}, Reason.MISSING_ID, "no id"),
+        (one(id="1,23457E+15"), {}, Reason.UNRECOVERABLE_ID, "1,23457E+15 lost digits"),
+        (one(id="1.23457e15"), {}, Reason.UNRECOVERABLE_ID, "export ids as text"),
+        (one(id="1E+15"), {}, Reason.UNRECOVERABLE_ID, "1E+15"),
+        (one(when="31/03/2024 02:30"), {"time_zone": "UTC"}, Reason.BAD_TIME, "31/03/2024 02:30 is no moment"),
+        (one(when="2024-06-01T10:00:00"), {}, Reason.BAD_TIME, "none, so an offset is needed"),
+        (one(when="1711848600"), {"time_zone": "UTC"}, Reason.BAD_TIME, "1711848600"),
+        (one(when="2026-02-30T10:00:00Z"), {}, Reason.BAD_TIME, "2026-02-30"),
+        (one(stars="7"), {}, Reason.BAD_RATING, "7 is no rating from 1"),
+        (one(stars="0"), {}, Reason.BAD_RATING, "0 is no rating"),
+        (one(stars="five"), {}, Reason.BAD_RATING, "five is no rating"),
+        (one(stars="nan"), {}, Reason.BAD_RATING, "nan is no rating"),
+        (one(stars="4,5"), {}, Reason.BAD_RATING, "4,5 is no rating"),
+    ],
+)
+def test_a_breach_becomes_a_dead_letter_with_its_reason(
+    record: Record, contract: dict[str, Any], reason: Reason, says: str
+) -> None:
+    whole = accepted([one(), record], **contract)
+    assert whole.loaded["source_record_id"].to_list() == ["7"]
+    letter = whole.quarantined.row(0, named=True)
+    assert (letter["reason"], letter["line_no"], letter["raw"]) == (reason.value, 3, "raw 1")
+    assert says in letter["detail"]
+    assert (letter["source"], letter["file_uri"], letter["quarantined_at"]) == ("shop", "2026-09-01/a.csv", SEEN)
+
+
+def test_the_first_breach_is_the_one_that_counts() -> None:
+    whole = accepted([one(id="", when="never", stars="9"), one(when="never", stars="9")])
+    assert whole.quarantined["reason"].to_list() == [Reason.MISSING_ID.value, Reason.BAD_TIME.value]
+
+
+@pytest.mark.parametrize("identity", ["00123", "12345678901234567890", "9223372036854775808", "1E15", "A-1.5e3", "٣"])
+def test_ids_stay_the_strings_that_they_are(identity: str) -> None:
+    row = accepted([one(id=identity)]).loaded.row(0, named=True)
+    assert row["source_record_id"] == identity
+    assert row["feedback_id"] == feedback_id("shop", identity)
+
+
+@pytest.mark.parametrize(
+    ("given", "zone", "utc"),
+    [
+        ("2024-03-31T02:30:00", "Europe/Berlin", None),
+        ("2024-10-27T02:30:00", "Europe/Berlin", None),
+        ("2024-03-31T02:30:00+02:00", "Europe/Berlin", "2024-03-31 00:30"),
+        ("2024-03-31T02:30:00+02:00", None, "2024-03-31 00:30"),
+        ("2024-06-01T10:00:00.5-0330", None, "2024-06-01 13:30"),
+        ("2024-06-01 10:00:00+02", None, "2024-06-01 08:00"),
+        ("2024-06-01 10:00+02:00", None, "2024-06-01 08:00"),
+        ("2024-06-01T10:00Z", None, "2024-06-01 10:00"),
+        ("2024-06-01 10:00", "Europe/Berlin", "2024-06-01 08:00"),
+        ("2024-12-01T10:00:00", "Europe/Berlin", "2024-12-01 09:00"),
+        ("2024-12-01T10:00:00", None, None),
+    ],
+)
+def test_times_become_utc_or_are_refused(given: str, zone: str | None, utc: str | None) -> None:
+    whole = accepted([one(when=given)], time_zone=zone)
+    if utc is None:
+        assert whole.quarantined["reason"].to_list() == [Reason.BAD_TIME.value]
+    else:
+        assert f"{whole.loaded['created_at'][0]:%Y-%m-%d %H:%M}" == utc
+
+
+@pytest.mark.parametrize(
+    ("form", "given", "zone", "utc"),
+    [
+        ("%d/%m/%Y %H:%M", "31/03/2024 12:30", "Europe/Berlin", "2024-03-31 10:30"),
+        ("%d/%m/%Y %H:%M", "31/03/2024 02:30", "Europe/Berlin", None),
+        ("%d/%m/%Y %H:%M", "2024-03-31T12:30:00Z", "Europe/Berlin", None),
+        ("%Y-%m-%d", "2024-06-01", "UTC", "2024-06-01 00:00"),
+        ("%d.%m.%Y %H:%M %z", "31.03.2024 02:30 +0200", None, "2024-03-31 00:30"),
+        ("%s", "1711848600", None, "2024-03-31 01:30"),
+        ("%s", "1711848600", "Europe/Berlin", "2024-03-31 01:30"),
+        ("nonsense", "2024-06-01", "UTC", None),
+    ],
+)
+def test_a_declared_format_is_the_only_one(form: str, given: str, zone: str | None, utc: str | None) -> None:
+    whole = accepted([one(when=given)], time_zone=zone, time_format=form)
+    found = [f"{moment:%Y-%m-%d %H:%M}" for moment in whole.loaded["created_at"]]
+    assert found == ([] if utc is None else [utc])
+
+
+@pytest.mark.parametrize(
+    ("given", "mark", "low_high", "rating"),
+    [
+        ("4,5", ",", (1, 5), 4.5),
+        ("4.5", ".", (1, 5), 4.5),
+        ("10", ".", (0, 10), 10.0),
+        ("1", ".", (1, 5), 1.0),
+        ("", ".", (1, 5), None),
+    ],
+)
+def test_ratings(given: str, mark: str, low_high: tuple[float, float], rating: float | None) -> None:
+    whole = accepted([one(stars=given)], decimal_mark=mark, rating_range=low_high)
+    assert whole.loaded["rating"].to_list() == [rating]
+
+
+@pytest.mark.parametrize(
+    ("fields", "flags", "text"),
+    [
+        ({"body": "a\x00b", "when": "2026-09-01T10:00Z"}, [Flag.NUL_REMOVED], "ab"),
+        ({"body": "caf\ufffd", "when": "2026-09-01T10:00Z"}, [Flag.REPLACEMENT_CHARACTER], "caf\ufffd"),
+        ({"body": None, "when": "2026-09-01T10:00Z"}, [Flag.NO_TEXT], ""),
+        ({"body": "   ", "when": "2026-09-01T10:00Z"}, [Flag.NO_TEXT], "   "),
+        ({"body": "\u200b\ufeff", "when": "2026-09-01T10:00Z"}, [Flag.NO_TEXT], "\u200b\ufeff"),
+        ({"body": "fine"}, [Flag.NO_TIME], "fine"),
+        ({"body": "\x00"}, [Flag.NUL_REMOVED, Flag.NO_TEXT, Flag.NO_TIME], ""),
+    ],
+)
+def test_what_was_noticed_is_flagged(fields: Record, flags: list[Flag], text: str) -> None:
+    row = accepted([{"id": "7", **fields}]).loaded.row(0, named=True)
+    assert row["flags"] == [flag.value for flag in flags]
+    assert row["text"] == text
+    if Flag.NO_TIME in flags:
+        assert row["created_at"] == SEEN
+
+
+def test_a_source_without_ids_knows_records_by_their_content() -> None:
+    whole = accepted([{"body": "same"}, {"body": "same"}, {"body": "other"}], columns={"text": "body"})
+    assert whole.loaded["source_record_id"].to_list() == [content_hash(text) for text in ("same", "same", "other")]
+    settled = supersede([whole], raws(whole.loaded))
+    assert (settled.loaded.height, settled.quarantined.height) == (2, 1)
+
+
+def test_equal_ids_of_two_sources_are_two_records() -> None:
+    assert feedback_id("a", "1") != feedback_id("b", "1")
+    assert feedback_id("a", "b1") != feedback_id("ab", "1")
+
+
+def test_the_last_of_equal_ids_wins_and_both_can_be_traced() -> None:
+    source = Source(columns=FULL)
+    first = accept(records(source, [one(body="old"), one(body="newer")]), source, origin("b.csv"))
+    later = datetime(2026, 9, 1, 13, tzinfo=UTC)
+    last = accept(records(source, [one(body="newest")]), source, origin("a.csv", later))
+    settled = supersede([last, first], raws(pl.concat([first.loaded, last.loaded])))
+    assert settled.loaded["text"].to_list() == ["newest"]
+    assert settled.quarantined["reason"].unique().to_list() == [Reason.SUPERSEDED.value]
+    assert sorted(settled.quarantined.select("file_uri", "line_no", "raw").rows()) == [
+        ("2026-09-01/b.csv", 2, "as it stood"),
+        ("2026-09-01/b.csv", 3, "as it stood"),
+    ]
+    assert all("2026-09-01/a.csv line 2" in detail for detail in settled.quarantined["detail"])
+
+
+def test_a_day_without_files_is_empty_and_keeps_its_contract() -> None:
+    settled = supersede([], pl.DataFrame(schema={"file_uri": pl.String, "line_no": pl.Int64, "raw": pl.String}))
+    assert settled.records == 0
+    assert dict(settled.loaded.schema) == RAW_FEEDBACK
+    assert dict(settled.quarantined.schema) == QUARANTINED_FEEDBACK
+
+
+@pytest.mark.parametrize(("text", "expected"), [("a", True), ("😀", True), ("", False), (" \t\n\u2060", False)])
+def test_sendable(text: str, expected: bool) -> None:
+    assert pl.DataFrame({"text": [text]}).select(sendable()).item() is expected
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+FIELD = (
+    st.none()
+    | TEXT
+    | st.sampled_from(
+        [
+            "",
+            " ",
+            "7",
+            "00123",
+            "1,2E+9",
+            "4,5",
+            "2024-03-31T02:30:00",
+            "2026-09-01T10:00:00Z",
+            "1e400",
+            "\x00",
+            "\u200b",
+        ]
+    )
+)
+CONTRACTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "time_zone": st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns"]),
+        "time_format": st.sampled_from(["%d/%m/%Y %H:%M", "%Y-%m-%d", "%Y-%m-%d %H:%M %z", "%s", "%Q"]),
+        "decimal_mark": st.sampled_from([".", ","]),
+        "columns": st.sampled_from([FULL, {"text": "body"}, {"text": "body", "rating": "stars"}]),
+    },
+)
+
+
+@given(
+    rows=st.lists(st.fixed_dictionaries(dict.fromkeys(FULL.values(), FIELD)), max_size=12),
+    contract=CONTRACTS,
+)
+def test_nothing_is_lost_nothing_raises_and_a_replay_gives_the_same(
+    rows: list[Record], contract: dict[str, Any]
+) -> None:
+    first, again = accepted(rows, **contract), accepted(rows, **contract)
+    assert first.records == len(rows)
+    assert sorted([*first.loaded["line_no"], *first.quarantined["line_no"]]) == list(range(2, len(rows) + 2))
+    assert_frame_equal(first.loaded, again.loaded)
+    assert_frame_equal(first.quarantined, again.quarantined)
+    settled = supersede([first], raws(first.loaded))
+    assert settled.records == len(rows)
+    assert settled.loaded["feedback_id"].is_unique().all()
+    assert set(settled.quarantined["reason"]) <= {reason.value for reason in Reason}
