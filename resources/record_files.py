@@ -231,7 +231,7 @@ def _text_of(name: str, dtype: pl.DataType) -> pl.Expr:
 def _text_of_bytes(column: pl.Series) -> pl.Series:
     """Bytes as text where they are UTF-8, as older writers store strings; otherwise as Python spells them."""
     texts: list[str | None] = []
-    for value in column:
+    for value in column.to_list():
         try:
             texts.append(value.decode() if isinstance(value, bytes) else None if value is None else str(value))
         except UnicodeDecodeError:

@@ -127,6 +127,14 @@ def reference_window(lake: DeltaLakeResource, days: int) -> Reference:
     return Reference(rows, newest)
 
 
+def distinct_vectors(lake: DeltaLakeResource) -> int:
+    """Number of different texts that have a vector: what a reference window can be made of."""
+    if not lake.exists("feedback_embeddings"):
+        return 0
+    usable = lake.scan("feedback_embeddings").filter(pl.col("status") == "ok")
+    return int(usable.select(pl.col("content_hash").n_unique()).collect().item())
+
+
 def model_table(model: AnomalyModel, version: int, reference: Reference) -> pl.DataFrame:
     """The model as rows of the table, one a cell."""
     days = reference.rows["partition_date"]

@@ -12,6 +12,7 @@ from types import FrameType
 import click
 import dagster as dg
 
+from platform_assets.assets.anomaly_model import distinct_vectors
 from platform_assets.cli.console import DAY, Command, Exit, format_option, print_json
 from platform_assets.cli.embedded_server import embedded_server
 from platform_assets.cli.project import check_known, dagster_instance, load_definitions, open_settings
@@ -21,7 +22,6 @@ from platform_assets.cli.run_plan import (
     Days,
     Plan,
     days_with_files,
-    distinct_vectors,
     gated_days,
     make_plan,
     needs_triton,

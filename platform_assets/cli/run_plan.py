@@ -128,14 +128,6 @@ def gated_days(
     }
 
 
-def distinct_vectors(lake: DeltaLakeResource) -> int:
-    """Number of different contents that have a vector."""
-    if not lake.exists("feedback_embeddings"):
-        return 0
-    usable = lake.scan("feedback_embeddings").filter(pl.col("status") == "ok")
-    return int(usable.select(pl.col("content_hash").n_unique()).collect().item())
-
-
 def _unfinished_days(lake: DeltaLakeResource, instance: dg.DagsterInstance) -> set[date]:
     """Days that were loaded after their last summary, or have none."""
     events = instance.event_log_storage
