@@ -30,9 +30,8 @@ def main() -> int:
     for name in names:
         result = BENCHMARKS[name]()
         results.append(result)
-        print(
-            f"{result.name:<24}{result.value:>10.3g} {result.unit:<7}{result.goal:<9}{result.rounds:>6}  {result.detail}"
-        )
+        row = f"{result.name:<24}{result.value:>10.3g} {result.unit:<7}{result.goal:<9}{result.rounds:>6}"
+        print(f"{row}  {result.detail}")
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")
     return 0
