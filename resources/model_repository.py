@@ -112,15 +112,17 @@ class ModelRepository:
                 f"{path}: {where}: {first['msg']}; remove the version and build it again"
             ) from error
 
-    def add_version(self, model: str, files: Mapping[str, bytes | Path], card: ModelCard) -> int:
+    def add_version(self, model: str, files: Mapping[str, bytes | Path], card: ModelCard, *, above: int = 0) -> int:
         """Adds a version, whole or not at all: a server never sees a part of it.
 
-        Content that is already the newest version is not written again.
+        Content that is already the newest version is not written again, by however many processes at once.
 
         Args:
             model: A model that has a configuration.
             files: The content of each file, or the file to copy, by plain file name.
             card: What is known; its model, version and files are set here.
+            above: A new version's number is greater than this: one that was given away before and then lost
+                must not come to mean something else.
 
         Returns:
             The version's number: that of the newest version if it serves the same, else one more than any.
@@ -129,6 +131,8 @@ class ModelRepository:
             ConfigurationError: There is no such model, a file name is not a plain name, or the repository
                 cannot be written.
         """
+        import filelock
+
         folder = self._folder(model)
         for name in files:
             if not name or name != Path(name).name or name == CARD_NAME:
@@ -136,22 +140,25 @@ class ModelRepository:
         hashes = {name: sha256(content) for name, content in sorted(files.items())}
         card = card.model_copy(update={"model": model, "files": hashes})
 
-        existing = self.versions(model)
-        if existing and self.card(model, existing[-1]).served() == card.served():
-            return existing[-1]
-
         try:
-            with tempfile.TemporaryDirectory(prefix=_STAGING, dir=folder, ignore_cleanup_errors=True) as name:
-                # A folder inside it, because the temporary one is removed at the end in any case.
-                staging = Path(name) / "version"
-                staging.mkdir()
-                for file, content in files.items():
-                    _write(staging / file, content)
-                return self._publish(staging, folder, card)
+            with filelock.FileLock(self.path / f".{model}.lock"):
+                existing = self.versions(model)
+                if existing and existing[-1] >= above and self.card(model, existing[-1]).served() == card.served():
+                    return existing[-1]
+                return self._write_version(folder, files, card, above)
         except OSError as error:
             raise ConfigurationError(
                 f"{folder} cannot be written ({error.strerror}): allow writing there, or free some space"
             ) from error
+
+    def _write_version(self, folder: Path, files: Mapping[str, bytes | Path], card: ModelCard, above: int) -> int:
+        with tempfile.TemporaryDirectory(prefix=_STAGING, dir=folder, ignore_cleanup_errors=True) as name:
+            # A folder inside it, because the temporary one is removed at the end in any case.
+            staging = Path(name) / "version"
+            staging.mkdir()
+            for file, content in files.items():
+                _write(staging / file, content)
+            return self._publish(staging, folder, card, above)
 
     def remove_version(self, model: str, version: int) -> None:
         """Removes a version at once; a version that does not exist is left alone."""
@@ -196,10 +203,10 @@ class ModelRepository:
             return False
         return all((folder / name).is_file() for name in card.files)
 
-    def _publish(self, staging: Path, folder: Path, card: ModelCard) -> int:
-        """Gives the staged folder the next free number; another writer may take one first."""
+    def _publish(self, staging: Path, folder: Path, card: ModelCard, above: int) -> int:
+        """Gives the staged folder the next free number; a hand that copies one in may take it first."""
         while True:
-            version = max(self.version_folders(folder.name), default=0) + 1
+            version = max([*self.version_folders(folder.name), above]) + 1
             text = card.model_copy(update={"version": version}).model_dump_json(indent=2) + "\n"
             _write(staging / CARD_NAME, text.encode())
             _sync(staging)

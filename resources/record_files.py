@@ -122,9 +122,15 @@ def _read_csv(text: str, fields: Sequence[str], delimiter: str) -> RecordFile:
     _, _, header = next((record for record in records if record[2]), (0, "", []))
     if isinstance(header, str):
         return _unreadable(fields, f"the header is not valid CSV: {header}")
+    if repeated := next((name for name in fields if header.count(name) > 1), None):
+        return _unreadable(fields, f"the header names the column {repeated!r} more than once")
     position = {name: index for index, name in enumerate(header)}
     wanted = [position[name] for name in fields if name in position]
-    others = [(name, index) for name, index in position.items() if name not in fields]
+    others = [
+        (name if header.count(name) == 1 else f"{name}#{index + 1}", index)
+        for index, name in enumerate(header)
+        if name not in fields
+    ]
     kept: list[tuple[int, str, str]] = []
     values: list[list[str]] = []
     rejected: list[Rejected] = []

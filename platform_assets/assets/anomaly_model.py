@@ -15,7 +15,6 @@ from platform_assets.domain.tables import ANOMALY_MODEL, conform
 from platform_assets.domain.vectors import matrix
 from platform_assets.failures import clear_failures
 from platform_assets.settings import SettingsResource
-from resources.anomaly_graph import anomaly_detector_graph
 from resources.delta_lake import DeltaLakeResource
 from resources.model_repository import ModelCard, ModelRepository
 from resources.triton import ModelContractError, TritonResource
@@ -71,6 +70,8 @@ def anomaly_model(
     The window is the first days with vectors, as many as `anomaly_model.reference_days` in thresholds.yaml says.
     Fitting the same vectors again gives the same file, so no new version.
     """
+    from resources.anomaly_graph import anomaly_detector_graph
+
     limits = settings.get().thresholds.anomaly_model
     with clear_failures():
         reference = reference_window(lake, limits.reference_days)

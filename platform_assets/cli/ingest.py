@@ -11,7 +11,7 @@ import click
 
 from platform_assets.cli.console import DAY, Command, format_option, print_json, print_table, say
 from platform_assets.cli.file_inspection import Inspection, inspect
-from platform_assets.cli.ingest_plan import Landing, landings, mapped_source, note_for
+from platform_assets.cli.ingest_plan import Landing, landings, mapped_source, note_for, refuse_replacing
 from platform_assets.cli.project import check_known, open_settings
 from platform_assets.landed_sources import SOURCE_NOTE
 
@@ -34,6 +34,7 @@ from platform_assets.landed_sources import SOURCE_NOTE
     help="With --map: time_zone, time_format, encoding, delimiter, decimal_mark, channel, rating_range=1..5.",
 )
 @click.option("--partition", type=DAY, help="The day of arrival to land in; default: today in UTC.")
+@click.option("--replace", is_flag=True, help="Let a file take the place of another of its name, and of its records.")
 @format_option("table", "json")
 def ingest(
     *,
@@ -42,11 +43,13 @@ def ingest(
     mapping: Sequence[str],
     properties: Sequence[str],
     partition: date | None,
+    replace: bool,
     form: str,
 ) -> None:
     """Land CSV, TSV, JSONL or Parquet files, or a folder with one sub-folder a day.
 
     Every file is looked over before any is landed: what the next run could not read is refused.
+    A file takes the place of an earlier one of its name, and of its records, only with --replace.
     A file of a source that config/sources.yaml does not know is landed with --source and --map.
     """
     check_known(partition)
@@ -54,6 +57,8 @@ def ingest(
     contract = mapped_source(settings, source, mapping, properties)
     planned = landings(settings, [file.absolute() for file in files], source, contract, partition or _today())
     note = note_for(settings, planned, contract) if contract else None
+    if not replace:
+        refuse_replacing(settings, planned)
     inspections = [inspect(landing.file, landing.source) for landing in planned]
     zone = settings.landing()
     if note:

@@ -31,9 +31,13 @@ class Landing:
     source_name: str
     source: Source
 
+    def target(self, zone: LandingZoneResource) -> Path:
+        """Where it will lie."""
+        return zone.folder(self.day) / (self.folder or "") / self.file.name
+
     def lies_there(self, zone: LandingZoneResource) -> bool:
         """Whether the same content is there already."""
-        target = zone.folder(self.day) / (self.folder or "") / self.file.name
+        target = self.target(zone)
         return target.is_file() and content_hash(target) == content_hash(self.file)
 
 
@@ -108,6 +112,21 @@ def landings(
                 f"{landing.file}: two files would land as {landing.file.name} of {landing.day}: rename one"
             )
     return planned
+
+
+def refuse_replacing(settings: Settings, planned: Sequence[Landing]) -> None:
+    """See that no landed file would be lost.
+
+    Raises:
+        ConfigurationError: another content lies where a file would land.
+    """
+    zone = settings.landing()
+    for landing in planned:
+        if landing.target(zone).is_file() and not landing.lies_there(zone):
+            raise ConfigurationError(
+                f"{landing.file}: another file of this name landed on {landing.day}; its records would be replaced: "
+                "rename this one, or say --replace"
+            )
 
 
 def note_for(settings: Settings, planned: Sequence[Landing], contract: Source) -> Note:

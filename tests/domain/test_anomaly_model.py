@@ -107,6 +107,10 @@ def test_too_few_distinct_texts_are_refused_with_what_to_do(distinct: int, copie
         fit_anomaly_model(vectors, contents, numbers(len(contents)) % 7, LIMITS)
 
 
+def test_just_enough_distinct_texts_are_enough() -> None:
+    assert fit_anomaly_model(texts(100, seed=6), numbers(100), numbers(100) % 7, LIMITS).sizes.sum() == 100
+
+
 def test_novelty_runs_from_familiar_to_opposite() -> None:
     axes = np.eye(3, dtype=np.float32)
     np.testing.assert_allclose(novelty(np.stack([axes[0], axes[2], -axes[0]]), axes[:1]), [0, 1, 2], atol=1e-6)

@@ -98,6 +98,21 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+class Overtaken(DeltaLakeResource):
+    """A lake in which another writer creates the table right after one has looked for it."""
+
+    def exists(self, table: str) -> bool:
+        found = super().exists(table)
+        if not found:
+            put(DeltaLakeResource(root=self.root), rows(NEXT, "first"), NEXT)
+        return found
+
+
+def test_the_creator_of_a_table_does_not_wipe_out_another(lake: DeltaLakeResource) -> None:
+    put(Overtaken(root=lake.root), rows(DAY, "second"), DAY)
+    assert (names(lake, DAY), names(lake, NEXT)) == (["second"], ["first"])
+
+
 def write_at_once(root: str, day: date, name: str, barrier: Barrier, times: int) -> None:
     lake = DeltaLakeResource(root=root)
     lake.exists("things")

@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tiny_encoder import DIMS, tiny_encoder, write_encoder
 
 from resources.encoder_build import build_encoder
 from resources.errors import ConfigurationError, ResourceError
 from resources.model_config import read_config
 from resources.model_repository import ModelRepository
 from resources.repository_validation import validate_repository
+from tests.resources.tiny_encoder import DIMS, tiny_encoder, write_encoder
 
 MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
 

@@ -7,10 +7,10 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
-from tiny_encoder import DIMS, tiny_encoder, write_encoder
 
 from resources.encoder_graph import TOLERANCE, TextEmbedder, check_embedder, wrap_encoder
 from resources.errors import ConfigurationError, ResourceError
+from tests.resources.tiny_encoder import DIMS, tiny_encoder, write_encoder
 
 IDS = np.array([[2, 5, 6, 3], [2, 7, 3, 0], [2, 3, 0, 0]], dtype=np.int32)
 MASK = (IDS != 0).astype(np.int32)

@@ -13,11 +13,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tiny_encoder import write_encoder
 
 from resources import encoder_source
 from resources.encoder_source import obtain_encoder
 from resources.errors import ConfigurationError, ServerUnavailableError
+from tests.resources.tiny_encoder import write_encoder
 
 MODEL_HASH = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

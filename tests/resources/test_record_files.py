@@ -141,6 +141,7 @@ def test_missing_columns_are_named_and_null(read: Read) -> None:
         ("a,b\r\n".encode("utf-16"), {}, "byte 0 is not utf-8: set the source's encoding"),
         (b"a,b\n1,\x81\n", {"encoding": "cp1252"}, "byte 6 is not cp1252"),
         (b'a,"b\n1,2\n', {}, "the header is not valid CSV"),
+        (b"a,b,a\n1,2,3\n", {}, "names the column 'a' more than once"),
     ],
 )
 def test_a_file_that_cannot_be_understood_is_one_rejection(
@@ -151,6 +152,11 @@ def test_a_file_that_cannot_be_understood_is_one_rejection(
     (rejected,) = found.rejected
     assert (rejected.line_no, rejected.reason) == (0, Rejection.UNREADABLE_FILE)
     assert says in rejected.detail
+
+
+def test_other_columns_of_one_name_are_all_kept(read: Read) -> None:
+    found = read(b"a,b,c,,c,\n1,2,3,4,5,6\n")
+    assert json.loads(found.records[EXTRA][0]) == {"c#3": "3", "#4": "4", "c#5": "5", "#6": "6"}
 
 
 def test_the_declared_encoding_is_used(read: Read) -> None:

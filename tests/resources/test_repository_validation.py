@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from tiny_encoder import DIMS, write_encoder
 
 from resources.anomaly_graph import anomaly_detector_graph
 from resources.encoder_build import build_encoder
 from resources.model_repository import ModelCard, ModelRepository
 from resources.repository_validation import validate_repository
+from tests.resources.tiny_encoder import DIMS, write_encoder
 
 MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
 
