@@ -45,6 +45,8 @@ class CheckEntry:
     reason: str = ""
     """Why the limit is where it is."""
     examples: list[str] = field(default_factory=list)
+    tried: bool = True
+    """Whether a run was to evaluate it; only of interest where none did."""
     picture: str = ""
     """The value over the days before: a data URI of an SVG."""
 
@@ -79,8 +81,12 @@ class CheckReport:
 
     @property
     def blocked(self) -> bool:
-        """Whether a check failed that stops what follows."""
-        return any(entry.outcome is Outcome.FAILED and entry.blocking for entry in self.entries)
+        """Whether a check that stops what follows failed, or was to be evaluated and was not."""
+        return any(
+            entry.blocking
+            and (entry.outcome is Outcome.FAILED or (entry.outcome is Outcome.NOT_EVALUATED and entry.tried))
+            for entry in self.entries
+        )
 
     @property
     def worth_reading(self) -> list[CheckEntry]:
@@ -153,7 +159,7 @@ def entry_of(evaluation: AssetCheckEvaluation, day: date) -> CheckEntry:
         rows=_count(found.get("rows")),
         min_rows=_count(found.get("min_rows")),
         reason=_text(found.get("reason")),
-        examples=[line.removeprefix("- ") for line in _text(found.get("examples")).splitlines()],
+        examples=_texts(found.get("examples")),
         picture=_picture(_text(found.get("plot"))),
     )
 
@@ -167,6 +173,7 @@ def not_evaluated(key: dg.AssetCheckKey, day: date, *, blocking: bool, tried: bo
         check=key.name,
         outcome=Outcome.NOT_EVALUATED,
         blocking=blocking,
+        tried=tried,
         sentence=("the run ended before the check did" if tried else f"no run of this day has come to {asset} yet"),
     )
 
@@ -197,6 +204,10 @@ def _number(value: object) -> float | None:
 
 def _count(value: object) -> int | None:
     return value if isinstance(value, int) else None
+
+
+def _texts(value: object) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else []
 
 
 def _text(value: object) -> str:

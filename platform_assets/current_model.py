@@ -1,8 +1,19 @@
-"""Which fitted anomaly model counts: scores are made with it and checked against it."""
+"""Which models count: the anomaly model that scores are made with and checked against, and what a model file is."""
+
+from pathlib import Path
+from typing import Final
 
 import polars as pl
 
 from resources.delta_lake import DeltaLakeResource
+from resources.errors import ConfigurationError
+from resources.model_repository import ModelRepository
+
+DETECTOR: Final = "anomaly_detector"
+"""The anomaly model's name in Triton."""
+
+_GRAPH: Final = "model.onnx"
+_HASH_DIGITS: Final = 16
 
 
 def current_model(lake: DeltaLakeResource) -> pl.DataFrame | None:
@@ -11,3 +22,28 @@ def current_model(lake: DeltaLakeResource) -> pl.DataFrame | None:
         return None
     cells = lake.scan("anomaly_model").collect()
     return cells.filter(pl.col("model_version") == pl.col("model_version").max()).sort("cell")
+
+
+def model_of(lake: DeltaLakeResource, version: str) -> pl.DataFrame | None:
+    """The rows of one fitted model, by cell, or None if there is no such version."""
+    if not lake.exists("anomaly_model"):
+        return None
+    cells = lake.scan("anomaly_model").filter(pl.col("model_version") == int(version)).collect()
+    return cells.sort("cell") if cells.height else None
+
+
+def is_fitted(lake: DeltaLakeResource, repository: Path) -> bool:
+    """Whether there is a model to score with: recorded in the table, its file in the repository."""
+    cells = current_model(lake)
+    return cells is not None and int(cells["model_version"][0]) in ModelRepository(repository).versions(DETECTOR)
+
+
+def model_hash(repository: Path, model: str, version: str) -> str:
+    """The first 16 hex digits of the SHA-256 of a version's graph, by its card.
+
+    Empty where the repository is not at hand, as for a server elsewhere: the version number has to do.
+    """
+    try:
+        return ModelRepository(repository).card(model, int(version)).files.get(_GRAPH, "")[:_HASH_DIGITS]
+    except ConfigurationError:
+        return ""

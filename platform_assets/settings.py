@@ -32,7 +32,7 @@ class TritonSettings(StrictModel):
     repository: str = "model_repository"
     environment: str = ".triton-venv"
     state: str = ".triton"
-    idle_stop_s: float = Field(900, gt=0)
+    idle_stop_s: float = Field(900, ge=0)
     timeout_s: float = Field(60, gt=0)
     in_flight: int = Field(4, ge=1)
     token_budget: int = Field(512, ge=1)

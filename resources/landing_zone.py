@@ -33,6 +33,11 @@ class LandedFile:
     """UTC."""
 
     @property
+    def day(self) -> date:
+        """The day of arrival."""
+        return date.fromisoformat(self.uri.split("/")[0])
+
+    @property
     def folder(self) -> str | None:
         """The folder between the day and the name, if there is one."""
         parts = self.uri.split("/")
@@ -70,7 +75,7 @@ class LandingZoneResource(dg.ConfigurableResource[None]):
         if not folder.is_dir():
             return []
         found: list[LandedFile] = []
-        for path in sorted(folder.glob("*")) + sorted(folder.glob("*/*")):
+        for path in sorted(folder.rglob("*"), key=lambda path: (len(path.parts), path)):
             inner = path.relative_to(folder)
             if not path.is_file() or any(_is_unfinished(part) for part in inner.parts):
                 continue
@@ -122,6 +127,7 @@ class LandingZoneResource(dg.ConfigurableResource[None]):
                 "w", dir=target.parent, prefix=".", delete=False, encoding="utf-8"
             ) as note:
                 note.write(text)
+            Path(note.name).chmod(0o644)
             Path(note.name).replace(target)
         except OSError as error:
             raise ConfigurationError(f"{target} cannot be written ({error.strerror}): allow writing there") from error

@@ -3,6 +3,7 @@
 The engine is an in-memory DuckDB that reaches nothing but the tables. What they mean belongs to the callers.
 """
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -104,11 +105,10 @@ class QueryEngine:
 
 def _unique(names: Sequence[str]) -> list[str]:
     """The names, each later one of a kind with its number."""
-    seen: dict[str, int] = {}
     unique: list[str] = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        unique.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+        numbered = (f"{name}_{number}" for number in itertools.count(2))
+        unique.append(name if name not in unique else next(each for each in numbered if each not in {*unique, *names}))
     return unique
 
 

@@ -159,7 +159,7 @@ def _csv_records(lines: list[str], delimiter: str) -> Iterator[tuple[int, str, l
     csv.field_size_limit(_FIELD_LIMIT_CHARACTERS)
     start = 0
     while start < len(lines):
-        reader = csv.reader(lines[start:], delimiter=delimiter, strict=True)
+        reader = csv.reader(_from(lines, start), delimiter=delimiter, strict=True)
         offset, done = start, 0
         try:
             for cells in reader:
@@ -173,6 +173,12 @@ def _csv_records(lines: list[str], delimiter: str) -> Iterator[tuple[int, str, l
             start += 1
 
 
+def _from(lines: list[str], start: int) -> Iterator[str]:
+    """The lines from `start` on, without a copy: a file may hold many broken ones."""
+    for index in range(start, len(lines)):
+        yield lines[index]
+
+
 def _read_jsonl(text: str, fields: Sequence[str]) -> RecordFile:
     kept: list[tuple[int, str, str]] = []
     values: list[list[str | None]] = []
@@ -183,7 +189,7 @@ def _read_jsonl(text: str, fields: Sequence[str]) -> RecordFile:
         if not raw.strip():
             continue
         try:
-            document = json.loads(raw, object_pairs_hook=_unique_keys)
+            document = json.loads(raw, object_pairs_hook=_unique_keys, parse_constant=lambda _: None)
         except (ValueError, RecursionError) as error:
             rejected.append(Rejected(line_no, raw, Rejection.MALFORMED_RECORD, f"not valid JSON: {error}"))
             continue
@@ -192,6 +198,9 @@ def _read_jsonl(text: str, fields: Sequence[str]) -> RecordFile:
             rejected.append(Rejected(line_no, raw, Rejection.MALFORMED_RECORD, detail))
             continue
         flat = dict(_flatten(document))
+        if nested := _nested(document, flat, fields):
+            rejected.append(Rejected(line_no, raw, Rejection.MALFORMED_RECORD, nested))
+            continue
         seen.update(dict.fromkeys(flat))
         extra = {name: value for name, value in flat.items() if name not in fields}
         kept.append((line_no, raw, _encodable(json.dumps(extra, ensure_ascii=False))))
@@ -204,34 +213,35 @@ def _read_jsonl(text: str, fields: Sequence[str]) -> RecordFile:
 def _read_parquet(path: Path, fields: Sequence[str]) -> RecordFile:
     try:
         table = pl.read_parquet(path)
+        columns = {
+            column.name: _text_of_bytes(column) if "Binary" in str(column.dtype) else column
+            for column in table.iter_columns()
+        }
+        nothing = pl.repeat(None, table.height, dtype=pl.String, eager=True)
+        rows = pl.DataFrame(
+            {
+                LINE_NO: pl.int_range(1, table.height + 1, dtype=pl.Int64, eager=True),
+                RAW: _json_of(columns, table.height),
+                EXTRA: _json_of({name: columns[name] for name in columns if name not in fields}, table.height),
+                **{name: _text_of(columns[name]) if name in columns else nothing for name in fields},
+            }
+        )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         return _unreadable(fields, f"not a complete Parquet file: {str(error).splitlines()[0]}")
-    table = table.with_columns(
-        _text_of_bytes(column) for column in table.iter_columns() if "Binary" in str(column.dtype)
-    )
-    present = [name for name in fields if name in table.columns]
-    others = [name for name in table.columns if name not in fields]
-    rows = table.select(
-        (pl.int_range(pl.len(), dtype=pl.Int64) + 1).alias(LINE_NO),
-        _json_of(table.columns).alias(RAW),
-        _json_of(others).alias(EXTRA),
-        *(_text_of(name, table.schema[name]) for name in present),
-        *(pl.lit(None, pl.String).alias(name) for name in fields if name not in present),
-    )
-    missing = [name for name in fields if name not in present] if rows.height else []
+    missing = [name for name in fields if name not in columns] if rows.height else []
     return RecordFile(rows, [], table.columns, missing)
 
 
-def _text_of(name: str, dtype: pl.DataType) -> pl.Expr:
-    column = pl.col(name)
-    if isinstance(dtype, pl.Datetime):
-        return column.dt.to_string("iso:strict").alias(name)
-    if isinstance(dtype, pl.Duration):
-        return column.dt.to_string("iso").alias(name)
-    if dtype.is_nested():
-        document = pl.struct(column.alias("v")).struct.json_encode()
-        return pl.when(column.is_not_null()).then(document.str.slice(5, document.str.len_chars() - 6)).alias(name)
-    return column.cast(pl.String).alias(name)
+def _text_of(column: pl.Series) -> pl.Series:
+    if isinstance(column.dtype, pl.Datetime):
+        return column.dt.to_string("iso:strict")
+    if isinstance(column.dtype, pl.Duration):
+        return column.dt.to_string("iso")
+    if column.dtype.is_nested():
+        document = pl.DataFrame({"v": column}).to_struct().struct.json_encode()
+        # Without the braces and the key that the struct put around it.
+        return document.str.slice(5).str.head(-1).zip_with(column.is_not_null(), pl.Series([None], dtype=pl.String))
+    return column.cast(pl.String)
 
 
 def _text_of_bytes(column: pl.Series) -> pl.Series:
@@ -245,8 +255,10 @@ def _text_of_bytes(column: pl.Series) -> pl.Series:
     return pl.Series(column.name, texts, dtype=pl.String)
 
 
-def _json_of(names: Sequence[str]) -> pl.Expr:
-    return pl.struct(names).struct.json_encode() if names else pl.lit("{}")
+def _json_of(columns: dict[str, pl.Series], height: int) -> pl.Series:
+    if not columns:
+        return pl.repeat("{}", height, dtype=pl.String, eager=True)
+    return pl.DataFrame(columns).to_struct().struct.json_encode()
 
 
 def _flatten(document: dict[str, Json], prefix: str = "") -> Iterator[tuple[str, Json]]:
@@ -255,6 +267,19 @@ def _flatten(document: dict[str, Json], prefix: str = "") -> Iterator[tuple[str,
             yield from _flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def _nested(document: dict[str, Json], flat: dict[str, Json], fields: Sequence[str]) -> str | None:
+    """Why a document has no plain value for one of the fields, if so."""
+    for name in fields:
+        if isinstance(flat.get(name), list):
+            return f"{name} is a list, one value is expected"
+        if any(path.startswith(f"{name}.") for path in flat):
+            return f"{name} is an object, one value is expected"
+    paths = [path for path, _ in _flatten(document)]
+    if len(paths) > len(flat):
+        return f"two values stand at {next(path for path in paths if paths.count(path) > 1)}"
+    return None
 
 
 def _unique_keys(pairs: list[tuple[str, Json]]) -> dict[str, Json]:

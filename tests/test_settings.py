@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from platform_assets.domain.errors import FeedbackError
-from platform_assets.landed_sources import pending_days, source_of
+from platform_assets.landed_sources import source_of
 from platform_assets.partitions import check_day
 from platform_assets.settings import Settings, SettingsResource, find_project
 from resources.errors import ConfigurationError
@@ -134,25 +134,9 @@ def test_the_folder_names_the_source_before_the_file_does(
 ) -> None:
     outside = project.root / name
     outside.write_text("x")
-    found = source_of(project.landing.land(outside, DAY, folder), project.settings)
+    found = source_of(project.landing.land(outside, DAY, folder), project.landing, project.settings)
     assert found.name == source
     assert (found.source is not None) is (source in {"shop_reviews", "app_store"})
-
-
-def test_pending_days_depend_on_names_and_contents_alone(project: Project) -> None:
-    for day in (DAY, date(2026, 8, 1)):
-        project.land(day, "a.csv", "one")
-    before = pending_days(project.landing, project.lake)
-    assert list(before) == [date(2026, 8, 1), DAY]
-    assert len(set(before.values())) == 2, "a file of another day is another file"
-    (project.landing.folder(DAY) / "a.csv").touch()
-    assert pending_days(project.landing, project.lake) == before
-    project.land(DAY, "b.csv", "two")
-    after = pending_days(project.landing, project.lake)
-    assert after[DAY] != before[DAY]
-    assert pending_days(project.landing, project.lake, complete=lambda file: file.name != "b.csv") == {
-        date(2026, 8, 1): before[date(2026, 8, 1)]
-    }
 
 
 @pytest.mark.parametrize("day", [date(2024, 12, 31), date(2999, 1, 1)])

@@ -1,7 +1,7 @@
 """`anomaly_model`: fitted on a reference window, served by Triton as a new version."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,9 +9,11 @@ import dagster as dg
 import polars as pl
 
 from platform_assets.assets.common import TRITON_RETRIES, table_metadata
+from platform_assets.current_model import DETECTOR, current_model, model_hash
 from platform_assets.domain.anomaly_model import AnomalyModel, fit_anomaly_model, novelty
 from platform_assets.domain.errors import FeedbackError
 from platform_assets.domain.tables import ANOMALY_MODEL, conform
+from platform_assets.domain.thresholds import AnomalyModelLimits
 from platform_assets.domain.vectors import matrix
 from platform_assets.failures import clear_failures
 from platform_assets.settings import SettingsResource
@@ -23,18 +25,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-DETECTOR = "anomaly_detector"
-"""The model's name in Triton."""
-
 _SERVED_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The vectors that a model is fitted on: those of the first days, of one encoder version."""
+    """The vectors that a model is fitted on: those of the first days, of one encoder."""
 
     rows: pl.DataFrame
     embedder_version: str
+    embedder_hash: str
 
     @property
     def vectors(self) -> "NDArray[np.float32]":
@@ -67,18 +67,20 @@ def anomaly_model(
 ) -> dg.MaterializeResult[None]:
     """Fit k-means on the reference window, calibrate its threshold, and serve it as a new version.
 
-    The window is the first days with vectors, as many as `anomaly_model.reference_days` in thresholds.yaml says.
-    Fitting the same vectors again gives the same file, so no new version.
+    The window is the first days with vectors: `anomaly_model.reference_days` of thresholds.yaml, and as many more
+    as it takes to hold `min_reference_vectors` different texts. Fitting the same vectors again gives the same file,
+    so no new version.
     """
     from resources.anomaly_graph import anomaly_detector_graph
 
     limits = settings.get().thresholds.anomaly_model
     with clear_failures():
-        reference = reference_window(lake, limits.reference_days)
+        reference = reference_window(lake, limits)
         vectors = reference.vectors
         model = fit_anomaly_model(vectors, reference.contents, reference.days, limits)
-        repository = ModelRepository(Path(settings.get().path(settings.get().platform.triton.repository)))
-        version = repository.add_version(
+        repository = Path(triton.repository)
+        before = current_model(lake)
+        version = ModelRepository(repository).add_version(
             DETECTOR,
             {"model.onnx": anomaly_detector_graph(model.centroids)},
             ModelCard(
@@ -87,10 +89,11 @@ def anomaly_model(
                 dims=vectors.shape[1],
                 details={"cells": len(model.centroids), "threshold": model.threshold},
             ),
+            above=int(before["model_version"][0]) if before is not None else 0,
         )
         triton.load_model(DETECTOR)
         _prove_served(triton, version, vectors[:32], model)
-        table = model_table(model, version, reference)
+        table = model_table(model, version, reference, model_hash(repository, DETECTOR, str(version)))
         lake.replace("anomaly_model", table, {"model_version": version})
     context.log.info(f"{DETECTOR} version {version} serves, threshold {model.threshold:.3f}")
     return dg.MaterializeResult(
@@ -104,39 +107,74 @@ def anomaly_model(
     )
 
 
-def reference_window(lake: DeltaLakeResource, days: int) -> Reference:
-    """Read the reference: of the first `days` days with vectors, those of the newest encoder version.
+def reference_window(lake: DeltaLakeResource, limits: AnomalyModelLimits) -> Reference:
+    """Read the reference.
 
     Raises:
         FeedbackError: there are no vectors yet.
     """
-    if not lake.exists("feedback_embeddings"):
+    found = reference_days(lake, limits)
+    if found is None:
         raise FeedbackError("there are no vectors yet: materialize feedback_embeddings first")
-    usable = lake.scan("feedback_embeddings").filter(pl.col("status") == "ok")
-    versions = usable.select("model_version").unique().collect()["model_version"].to_list()
-    if not versions:
-        raise FeedbackError("there are no vectors yet: materialize feedback_embeddings first")
-    newest = max(versions, key=int)
-    usable = usable.filter(pl.col("model_version") == newest)
-    window = usable.select("partition_date").unique().sort("partition_date").head(days).collect()["partition_date"]
+    encoder = found.encoder
     rows = (
-        usable.filter(pl.col("partition_date").is_in(window.implode()))
+        _vectors(lake)
+        .filter(
+            pl.col("partition_date").is_in(found.days),
+            pl.col("model_version") == encoder[0],
+            pl.col("model_hash") == encoder[1],
+        )
         .select("feedback_id", "partition_date", "content_hash", "embedding")
         .collect()
         .sort("partition_date", "feedback_id")
     )
-    return Reference(rows, newest)
+    return Reference(rows, *encoder)
 
 
-def distinct_vectors(lake: DeltaLakeResource) -> int:
-    """Number of different texts that have a vector: what a reference window can be made of."""
+@dataclass(frozen=True)
+class ReferenceDays:
+    """Which days a reference window is made of."""
+
+    days: list[date]
+    distinct: int
+    """Number of different texts on them."""
+    encoder: tuple[str, str]
+    """Version and hash of the newest encoder; vectors of another lie in another space."""
+
+
+def reference_days(lake: DeltaLakeResource, limits: AnomalyModelLimits) -> ReferenceDays | None:
+    """The window as it would be now, or None while there are no vectors; it may still hold too few texts."""
     if not lake.exists("feedback_embeddings"):
-        return 0
-    usable = lake.scan("feedback_embeddings").filter(pl.col("status") == "ok")
-    return int(usable.select(pl.col("content_hash").n_unique()).collect().item())
+        return None
+    held = (
+        _vectors(lake)
+        .select("partition_date", "content_hash", "model_version", "model_hash")
+        .unique()
+        .collect()
+        .sort("partition_date")
+    )
+    if held.is_empty():
+        return None
+    newest = held.filter(pl.col("model_version").cast(pl.Int64) == pl.col("model_version").cast(pl.Int64).max())
+    encoder = (newest["model_version"][0], newest["model_hash"][-1])
+    texts: set[str] = set()
+    days: list[date] = []
+    for (day,), rows in newest.filter(pl.col("model_hash") == encoder[1]).group_by(
+        "partition_date", maintain_order=True
+    ):
+        if len(days) >= limits.reference_days and len(texts) >= limits.min_reference_vectors:
+            break
+        assert isinstance(day, date)  # noqa: S101
+        days.append(day)
+        texts.update(rows["content_hash"])
+    return ReferenceDays(days, len(texts), encoder)
 
 
-def model_table(model: AnomalyModel, version: int, reference: Reference) -> pl.DataFrame:
+def _vectors(lake: DeltaLakeResource) -> pl.LazyFrame:
+    return lake.scan("feedback_embeddings").filter(pl.col("status") == "ok")
+
+
+def model_table(model: AnomalyModel, version: int, reference: Reference, file_hash: str) -> pl.DataFrame:
     """The model as rows of the table, one a cell."""
     days = reference.rows["partition_date"]
     return conform(
@@ -148,7 +186,9 @@ def model_table(model: AnomalyModel, version: int, reference: Reference) -> pl.D
             }
         ).with_columns(
             model_version=pl.lit(version),
+            model_hash=pl.lit(file_hash),
             embedder_version=pl.lit(reference.embedder_version),
+            embedder_hash=pl.lit(reference.embedder_hash),
             threshold=pl.lit(model.threshold),
             reference_mean=pl.lit(model.reference_mean),
             reference_sd=pl.lit(model.reference_sd),

@@ -5,14 +5,13 @@ from datetime import date
 import dagster as dg
 import polars as pl
 
-from platform_assets.assets.anomaly_model import DETECTOR
 from platform_assets.assets.common import (
     LAKE_IO,
     TRITON_RETRIES,
     WHEN_UPSTREAM_CHANGES,
     table_metadata,
 )
-from platform_assets.current_model import current_model
+from platform_assets.current_model import DETECTOR, current_model
 from platform_assets.domain.errors import FeedbackError
 from platform_assets.domain.tables import ANOMALY_SCORES, conform
 from platform_assets.domain.vectors import matrix
@@ -43,7 +42,7 @@ def anomaly_scores(
     `nearest_feedback_id` is the reference record nearest to the record's cell: what it is most like.
     """
     vectors = feedback_embeddings.select(
-        "feedback_id", "partition_date", "embedding", "status", "model_version"
+        "feedback_id", "partition_date", "embedding", "status", "model_version", "model_hash"
     ).collect()
     usable = vectors.filter(pl.col("status") == "ok")
     with clear_failures():
@@ -53,8 +52,15 @@ def anomaly_scores(
             scored = pl.DataFrame(schema=_SCORED)
         else:
             scored = _score(usable, cells, triton)
-    table = vectors.select("feedback_id", "partition_date").join(
-        scored, on="feedback_id", how="left", maintain_order="left"
+    # A row without a vector names the model, too: it was looked at, and nothing could be scored.
+    table = (
+        vectors.select("feedback_id", "partition_date")
+        .join(scored, on="feedback_id", how="left", maintain_order="left")
+        .with_columns(
+            model_name=pl.lit(None if cells is None else DETECTOR),
+            model_version=pl.lit(None if cells is None else str(cells["model_version"][0])),
+            model_hash=pl.lit(None if cells is None else cells["model_hash"][0]),
+        )
     )
     anomalies = int(table["is_anomaly"].sum())
     return dg.Output(
@@ -67,15 +73,19 @@ def anomaly_scores(
     )
 
 
-_SCORED = {name: dtype for name, dtype in ANOMALY_SCORES.items() if name != "partition_date"}
+_SCORED = {
+    name: ANOMALY_SCORES[name] for name in ("feedback_id", "score", "threshold", "is_anomaly", "nearest_feedback_id")
+}
 
 
 def _score(usable: pl.DataFrame, cells: pl.DataFrame, triton: TritonResource) -> pl.DataFrame:
-    fitted_on, version = cells["embedder_version"][0], str(cells["model_version"][0])
-    if other := [v for v in usable["model_version"].unique() if v != fitted_on]:
+    version = str(cells["model_version"][0])
+    fitted_on = (cells["embedder_version"][0], cells["embedder_hash"][0])
+    encoders = usable.select("model_version", "model_hash").unique().rows()
+    if other := [encoder for encoder in encoders if encoder != fitted_on]:
         raise FeedbackError(
-            f"the vectors come from text_embedder {other[0]}, the anomaly model was fitted on {fitted_on}: "
-            "run `feedback run --select anomaly_model`"
+            f"the vectors come from text_embedder {' '.join(other[0])}, the anomaly model was fitted on "
+            f"{' '.join(fitted_on)}: run `feedback run --select anomaly_model`"
         )
     if usable.is_empty():
         return pl.DataFrame(schema=_SCORED)
@@ -87,8 +97,6 @@ def _score(usable: pl.DataFrame, cells: pl.DataFrame, triton: TritonResource) ->
             score=pl.Series(answer["score"].reshape(-1), dtype=pl.Float64),
             cell=pl.Series(answer["cell"].reshape(-1), dtype=pl.Int64),
             threshold=pl.lit(threshold),
-            model_name=pl.lit(DETECTOR),
-            model_version=pl.lit(version),
         )
         .with_columns(is_anomaly=pl.col("score") > pl.col("threshold"))
         .join(cells.select("cell", "nearest_feedback_id"), on="cell", how="left", maintain_order="left")

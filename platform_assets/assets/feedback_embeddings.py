@@ -1,5 +1,7 @@
 """`feedback_embeddings`: a vector for every text of the day that has anything to read, from Triton."""
 
+from pathlib import Path
+
 import dagster as dg
 import polars as pl
 
@@ -9,6 +11,7 @@ from platform_assets.assets.common import (
     WHEN_UPSTREAM_CHANGES,
     table_metadata,
 )
+from platform_assets.current_model import model_hash
 from platform_assets.domain.raw_feedback import sendable
 from platform_assets.domain.tables import FEEDBACK_EMBEDDINGS, conform
 from platform_assets.domain.vectors import column, sound
@@ -47,6 +50,7 @@ def feedback_embeddings(
         status=pl.col("status").fill_null("no_text"),
         model_name=pl.lit(encoded.model_name),
         model_version=pl.lit(encoded.model_version),
+        model_hash=pl.lit(model_hash(Path(triton.repository), encoded.model_name, encoded.model_version)),
     )
     counts = dict(table.group_by("status").len().iter_rows())
     return dg.Output(

@@ -1,5 +1,8 @@
 """`normalized_feedback`: language, sentiment, category and urgency of each record, by the local tier."""
 
+from datetime import date
+from pathlib import Path
+
 import dagster as dg
 import polars as pl
 
@@ -9,13 +12,16 @@ from platform_assets.assets.common import (
     WHEN_UPSTREAM_CHANGES,
     table_metadata,
 )
+from platform_assets.current_model import model_hash
 from platform_assets.domain.categories import Prototypes, prototypes
 from platform_assets.domain.errors import FeedbackError
 from platform_assets.domain.normalized_feedback import normalize
 from platform_assets.domain.taxonomy import Taxonomy
 from platform_assets.failures import clear_failures
+from platform_assets.landed_sources import rating_ranges
 from platform_assets.partitions import ARRIVAL_DAYS
 from platform_assets.settings import SettingsResource
+from resources.landing_zone import LandingZoneResource
 from resources.text_encoder import TextEncoder
 from resources.triton import TritonResource
 
@@ -35,6 +41,7 @@ def normalized_feedback(
     feedback_embeddings: pl.LazyFrame,
     anomaly_scores: pl.LazyFrame,
     settings: SettingsResource,
+    landing: dg.ResourceParam[LandingZoneResource],
     triton: dg.ResourceParam[TritonResource],
 ) -> dg.Output[pl.DataFrame]:
     """One row for each row of raw_feedback; where the local tier is not sure, the status is `deferred`.
@@ -46,7 +53,7 @@ def normalized_feedback(
         raw_feedback.select("feedback_id", "partition_date", "source", "text", "language", "rating")
         .join(
             feedback_embeddings.select(
-                "feedback_id", "embedding", "model_version", pl.col("status").alias("embedding_status")
+                "feedback_id", "embedding", "model_version", "model_hash", pl.col("status").alias("embedding_status")
             ),
             on="feedback_id",
             how="left",
@@ -59,13 +66,14 @@ def normalized_feedback(
         known, embedder_version = taxonomy_prototypes(
             config.taxonomy, TextEncoder(triton, token_budget=config.platform.triton.token_budget)
         )
-        _refuse_other_encoder(feedback, embedder_version)
+        encoder = (embedder_version, model_hash(Path(triton.repository), "text_embedder", embedder_version))
+        _refuse_other_encoder(feedback, encoder)
         table = normalize(
             feedback,
             known,
             config.thresholds.local_tier,
-            model=f"text_embedder:{embedder_version} taxonomy:{config.taxonomy.version}",
-            rating_ranges={name: source.rating_range for name, source in config.sources.sources.items()},
+            model=f"text_embedder:{':'.join(encoder)} taxonomy:{config.taxonomy.version}",
+            rating_ranges=rating_ranges(date.fromisoformat(context.partition_key), landing, config),
         )
     return dg.Output(
         table,
@@ -84,11 +92,11 @@ def taxonomy_prototypes(taxonomy: Taxonomy, encoder: TextEncoder) -> tuple[Proto
     return prototypes(keys, owner, encoded.embeddings), encoded.model_version
 
 
-def _refuse_other_encoder(feedback: pl.DataFrame, version: str) -> None:
+def _refuse_other_encoder(feedback: pl.DataFrame, encoder: tuple[str, str]) -> None:
     """Vectors of two encoders lie in two spaces; their cosine means nothing."""
     readable = feedback.filter(pl.col("embedding_status") == "ok")
-    if other := [v for v in readable["model_version"].unique() if v != version]:
+    if other := [each for each in readable.select("model_version", "model_hash").unique().rows() if each != encoder]:
         raise FeedbackError(
-            f"the day's vectors come from text_embedder {other[0]}, version {version} serves now: "
+            f"the day's vectors come from text_embedder {' '.join(other[0])}, {' '.join(encoder)} serves now: "
             "materialize feedback_embeddings of this day again"
         )

@@ -5,7 +5,7 @@ The three are one step, because a record is counted once. The rules are `domain/
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 
 import dagster as dg
 import polars as pl
@@ -15,7 +15,7 @@ from platform_assets.domain.raw_feedback import Accepted, FileOrigin, Reason, ac
 from platform_assets.domain.sources import Source
 from platform_assets.domain.tables import LANDED_FILES, RAW_FEEDBACK, conform
 from platform_assets.failures import clear_failures
-from platform_assets.landed_sources import SourcedFile, source_of
+from platform_assets.landed_sources import SourcedFile, content_of, source_of
 from platform_assets.partitions import ARRIVAL_DAYS
 from platform_assets.settings import Settings, SettingsResource
 from resources.delta_lake import DeltaLakeResource
@@ -73,8 +73,10 @@ def raw_feedback(
     """Read, type and file the day's records."""
     day = date.fromisoformat(context.partition_key)
     with clear_failures():
-        first_seen = _first_seen(lake, day)
-        read = [_read(file, day, settings.get(), first_seen) for file in landing.files(day)]
+        seen = _Seen(_first_seen(lake, day), datetime.now(UTC))
+        read = [_read(file, landing, settings.get(), seen) for file in landing.files(day)]
+    # In the order in which they landed, so that of records with one id the last one wins.
+    read.sort(key=lambda part: (part.origin.received_at, part.file.modified_at, part.file.uri))
     for part in read:
         if part.problem:
             context.log.warning(f"{part.file.uri}: {part.problem}")
@@ -100,14 +102,22 @@ def _first_seen(lake: DeltaLakeResource, day: date) -> dict[tuple[str, str], dat
     return {(uri, content): landed_at for uri, content, landed_at in known.iter_rows()}
 
 
-def _read(file: LandedFile, day: date, settings: Settings, first_seen: dict[tuple[str, str], datetime]) -> _ReadFile:
-    sourced = source_of(file, settings)
-    content = file.content_hash()
+@dataclass(frozen=True)
+class _Seen:
+    """When contents were seen first: those of the ledger then, all others now."""
+
+    before: dict[tuple[str, str], datetime]
+    now: datetime
+
+
+def _read(file: LandedFile, landing: LandingZoneResource, settings: Settings, seen: _Seen) -> _ReadFile:
+    sourced = source_of(file, landing, settings)
+    content = content_of(file, landing)
     origin = FileOrigin(
         source=sourced.name,
         file_uri=file.uri,
-        partition_date=day,
-        received_at=first_seen.get((file.uri, content), file.modified_at),
+        partition_date=file.day,
+        received_at=seen.before.get((file.uri, content), seen.now),
     )
     record_format = RecordFormat.of(file.path)
     if sourced.source is None or record_format is None:
@@ -187,6 +197,7 @@ def _ledger(read: list[_ReadFile], whole: Accepted) -> pl.DataFrame:
             part.content_hash,
             part.origin.source,
             part.file.size_bytes,
+            part.file.modified_at,
             part.origin.received_at,
             part.records,
             loaded.get(part.file.uri, 0),

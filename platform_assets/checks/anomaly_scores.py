@@ -1,9 +1,11 @@
 """Checks of `anomaly_scores`: every vector is scored; how many are anomalous, and whether the day drifted."""
 
+from dataclasses import replace
+
 import polars as pl
 
 from platform_assets.checks.factory import Check, Day, limited, schema_check, structure
-from platform_assets.current_model import current_model
+from platform_assets.current_model import model_of
 from platform_assets.domain.drift import novelty_z
 from platform_assets.domain.measurement import Measurement, breaches, share
 from platform_assets.domain.normalized_feedback import summary_of
@@ -16,17 +18,13 @@ def checks(limits: CheckLimits) -> list[Check]:
         structure(
             "one_score_per_vector",
             "Each row of feedback_embeddings has one row here, scored wherever there is a vector and a model.",
-            lambda day: one_score_each(
-                day.rows("feedback_embeddings"),
-                day.rows("anomaly_scores"),
-                has_model=current_model(day.lake) is not None,
-            ),
+            lambda day: one_score_each(day.rows("feedback_embeddings"), day.rows("anomaly_scores")),
         ),
         schema_check("anomaly_scores"),
         limited(
             "share_anomalous",
             "Share of scored records that are unlike the reference.",
-            lambda day: share_anomalous(day.rows("anomaly_scores")),
+            anomalous,
             limits.share_anomalous,
         ),
         limited(
@@ -38,8 +36,9 @@ def checks(limits: CheckLimits) -> list[Check]:
     ]
 
 
-def one_score_each(embeddings: pl.DataFrame, scores: pl.DataFrame, *, has_model: bool) -> Measurement:
-    """Compare the two tables row by row."""
+def one_score_each(embeddings: pl.DataFrame, scores: pl.DataFrame) -> Measurement:
+    """Compare the two tables row by row; rows made before the first fit name no model and need no score."""
+    has_model = scores["model_version"].is_not_null().any()
     wanted = embeddings.select("feedback_id", ((pl.col("status") == "ok") & has_model).alias("wants_score"))
     held = scores.group_by("feedback_id").agg(
         pl.len().alias("rows"), (pl.col("score").is_not_null() & pl.col("score").is_finite()).all().alias("scored")
@@ -63,12 +62,32 @@ def share_anomalous(scores: pl.DataFrame) -> Measurement:
     return share(int(scored["is_anomaly"].sum()), scored.height, "share anomalous")
 
 
+def _outside_reference(day: Day, scores: pl.DataFrame) -> tuple[pl.DataFrame | None, str]:
+    """The model that made the scores, or why the day cannot be judged by it."""
+    versions = scores["model_version"].drop_nulls().unique().to_list()
+    cells = model_of(day.lake, versions[0]) if versions else None
+    if cells is None:
+        return None, "no anomaly model has scored the day yet"
+    if cells["reference_from"][0] <= day.date <= cells["reference_to"][0]:
+        # The model was fitted on these very records: they cannot look new to it.
+        return None, "the day is part of the anomaly model's reference window"
+    return cells, ""
+
+
+def anomalous(day: Day) -> Measurement:
+    """The share of anomalies on a day that the model was not fitted on."""
+    scores = day.rows("anomaly_scores")
+    cells, lack = _outside_reference(day, scores)
+    found = share_anomalous(scores)
+    return found if cells is not None else replace(found, value=None, lack=lack)
+
+
 def novelty_drift(day: Day) -> Measurement:
     """The first drift measure: new kinds of text raise the mean novelty score."""
     scores = day.rows("anomaly_scores").drop_nulls("score")
-    cells = current_model(day.lake)
+    cells, lack = _outside_reference(day, scores)
     value = None
-    if cells is not None and scores.height:
+    if cells is not None and scores.height and cells["reference_sd"][0] > 0:
         value = novelty_z(
             float(scores.select(pl.col("score").mean()).item()),
             scores.height,
@@ -89,6 +108,7 @@ def novelty_drift(day: Day) -> Measurement:
         what="mean novelty above the reference",
         unit=" standard errors",
         reason="",
+        lack=lack or "nothing to compare with",
         examples=[
             f"{score:.3f}: {summary_of(text or '')} ({identity})"
             for identity, score, text in unlike["feedback_id", "score", "text"].iter_rows()

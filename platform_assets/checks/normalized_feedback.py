@@ -107,7 +107,8 @@ def language_mix(day: Day) -> Measurement:
     return Measurement(
         value=total_variation(counts, earlier) if counts and earlier else None,
         limit=1,
-        rows=today.height,
+        # A share taken from few rows is as uncertain on either side.
+        rows=min(today.height, sum(earlier.values())) if earlier else today.height,
         what="change of the language mix",
         reason="",
         examples=[f"{language}: {count}" for language, count in sorted(counts.items(), key=lambda item: -item[1])[:5]],

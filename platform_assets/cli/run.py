@@ -7,12 +7,13 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
+from pathlib import Path
 from types import FrameType
 
 import click
 import dagster as dg
 
-from platform_assets.assets.anomaly_model import distinct_vectors
+from platform_assets.assets.anomaly_model import reference_days
 from platform_assets.cli.console import DAY, Command, Exit, format_option, print_json
 from platform_assets.cli.embedded_server import embedded_server
 from platform_assets.cli.project import check_known, dagster_instance, load_definitions, open_settings
@@ -21,15 +22,16 @@ from platform_assets.cli.run_plan import (
     MODEL,
     Days,
     Plan,
+    days_that_wait,
     days_with_files,
     gated_days,
     make_plan,
     needs_triton,
     unscored_days,
-    waiting_days,
 )
 from platform_assets.cli.run_progress import ProgressView
 from platform_assets.cli.run_summary import RunSummary, sum_up
+from platform_assets.current_model import is_fitted
 from platform_assets.settings import Settings
 from resources.triton import TritonResource
 
@@ -61,11 +63,13 @@ def run(
     settings = open_settings()
     with dagster_instance(settings) as instance:
         definitions = load_definitions(settings)
-        plan = make_plan(definitions, [*select, *more], fitted=settings.lake().exists(MODEL))
+        plan = make_plan(
+            definitions, [*select, *more], fitted=is_fitted(settings.lake(), Path(settings.triton().repository))
+        )
         if wanted:
             days = Days(days_with_files(settings, *wanted), {})
         else:
-            days = waiting_days(settings, instance) if plan.of_days else Days([], {})
+            days = days_that_wait(settings, instance) if plan.of_days else Days([], {})
         if plan.of_days and not days.run and not days.refused:
             return _nothing_to_do(wanted, form)
         with _termination_as_interruption(), ProgressView() as view:
@@ -202,8 +206,9 @@ class _Work:
 
     def _fit(self) -> None:
         if self._plan.by_default:
-            held = distinct_vectors(self._settings.lake())
-            needed = self._settings.thresholds.anomaly_model.min_reference_vectors
+            limits = self._settings.thresholds.anomaly_model
+            window = reference_days(self._settings.lake(), limits)
+            held, needed = window.distinct if window else 0, limits.min_reference_vectors
             if held < needed:
                 self.model_note = f"not fitted yet: {held} of {needed} different texts for its reference window"
                 self._view.note(f"– {MODEL}  {self.model_note}", "yellow")

@@ -11,19 +11,17 @@ from typing import Final
 import click
 import dagster as dg
 import polars as pl
-from dagster import DagsterEventType
 
 from platform_assets.check_report import Outcome, read_report
 from platform_assets.domain.errors import FeedbackError
 from platform_assets.jobs import DAY_ASSETS
-from platform_assets.landed_sources import pending_days
 from platform_assets.partitions import check_day
 from platform_assets.settings import Settings
+from platform_assets.waiting_days import waiting_days
 from resources.delta_lake import DeltaLakeResource
 
 MODEL: Final = "anomaly_model"
 _LEDGER: Final = "landed_files"
-_LAST: Final = "daily_summary"
 
 
 @dataclass(frozen=True)
@@ -83,12 +81,10 @@ class Days:
     refused: dict[date, str]
 
 
-def waiting_days(settings: Settings, instance: dg.DagsterInstance) -> Days:
+def days_that_wait(settings: Settings, instance: dg.DagsterInstance) -> Days:
     """The days with files that no run has read, and those whose last run did not come to its end."""
-    lake = settings.lake()
-    waiting = {*pending_days(settings.landing(), lake), *_unfinished_days(lake, instance)}
     run, refused = [], {}
-    for day in sorted(waiting):
+    for day in waiting_days(settings.landing(), settings.lake(), instance).content:
         try:
             check_day(day)
             run.append(day)
@@ -126,16 +122,6 @@ def gated_days(
         for entry in report.entries
         if entry.blocking and entry.outcome is Outcome.FAILED and entry.asset in before
     }
-
-
-def _unfinished_days(lake: DeltaLakeResource, instance: dg.DagsterInstance) -> set[date]:
-    """Days that were loaded after their last summary, or have none."""
-    events = instance.event_log_storage
-    loaded, summed_up = (
-        events.get_latest_storage_id_by_partition(dg.AssetKey(name), DagsterEventType.ASSET_MATERIALIZATION)
-        for name in (_LEDGER, _LAST)
-    )
-    return {day for day in _ledger_days(lake) if summed_up.get(day.isoformat(), 0) <= loaded.get(day.isoformat(), 0)}
 
 
 def _ledger_days(lake: DeltaLakeResource) -> set[date]:

@@ -114,7 +114,7 @@ def _fit(vectors: Floats, limits: AnomalyModelLimits) -> tuple[Floats, NDArray[n
     import numpy as np
     from sklearn.cluster import KMeans
 
-    cells = max(2, min(limits.max_cells, len(vectors) // limits.vectors_per_cell))
+    cells = max(1, min(limits.max_cells, len(vectors) // limits.vectors_per_cell))
     kmeans = KMeans(n_clusters=cells, n_init=_STARTS, random_state=_SEED).fit(vectors)
     sizes = np.bincount(kmeans.labels_, minlength=cells).astype(np.int64)
     return _unit(kmeans.cluster_centers_.astype(np.float32)), sizes

@@ -1,7 +1,6 @@
 """A measurement with its limit and its verdict: what every check is made of."""
 
 from dataclasses import dataclass, field
-from datetime import date
 from enum import StrEnum
 
 
@@ -30,10 +29,12 @@ class Measurement:
     min_rows: int = 0
     """With fewer rows the verdict is NOT_ENOUGH_DATA."""
     unit: str = ""
+    lack: str = "nothing to compare with"
+    """What was missing where `value` is None."""
     examples: list[str] = field(default_factory=list)
     """The first few breaches, one line each."""
-    history: list[tuple[date, float]] = field(default_factory=list)
-    """The same value on earlier days, ascending."""
+    counts_breaches: bool = False
+    """Whether the value is a number of breaches, of which there should be none."""
 
     @property
     def verdict(self) -> Verdict:
@@ -46,8 +47,10 @@ class Measurement:
     def sentence(self) -> str:
         """The outcome in one line."""
         if self.verdict is Verdict.NOT_ENOUGH_DATA:
-            lack = f"{self.rows} of {self.min_rows} rows" if self.rows < self.min_rows else "nothing to compare with"
+            lack = f"{self.rows} of {self.min_rows} rows" if self.rows < self.min_rows else self.lack
             return f"not enough data for {self.what}: {lack}"
+        if self.counts_breaches:
+            return f"{self.what}: {shown(self.value) if self.value else 'none'} ({self.rows} looked at)"
         sign = "≤" if self.verdict is Verdict.PASSED else ">"
         return f"{self.what}: {shown(self.value)}{self.unit} {sign} {shown(self.limit)}{self.unit} ({self.rows} rows)"
 
@@ -66,7 +69,17 @@ STRUCTURE = "structure: a single breach makes what follows wrong"
 
 def breaches(found: list[str], *, rows: int, what: str) -> Measurement:
     """A check of structure: the value is the number of breaches, the limit is 0."""
-    return Measurement(value=float(len(found)), limit=0, rows=rows, what=what, reason=STRUCTURE, examples=found[:5])
+    return Measurement(
+        value=float(len(found)),
+        limit=0,
+        # A breach among no rows, such as a row that should not be there, is a breach all the same.
+        rows=max(rows, len(found)),
+        what=what,
+        reason=STRUCTURE,
+        min_rows=1,
+        examples=found[:5],
+        counts_breaches=True,
+    )
 
 
 def share(part: int, whole: int, what: str, examples: list[str] | None = None) -> Measurement:

@@ -92,7 +92,9 @@ def accept(records: pl.DataFrame, source: Source, origin: FileOrigin) -> Accepte
     typed = typed.with_columns(
         text=pl.col("text").fill_null("").str.replace_all("\x00", "", literal=True),
         had_nul=pl.col("text").fill_null("").str.contains("\x00", literal=True),
-        given_rating=_blank_to_null("rating"),
+        given_rating=pl.when(pl.col("rating").str.strip_chars().str.to_lowercase() != "nan").then(
+            _blank_to_null("rating")
+        ),
         given_time=_blank_to_null("created_at"),
         channel=_blank_to_null("channel").fill_null(source.channel),
         author_id=_blank_to_null("author_id"),
@@ -123,20 +125,17 @@ def dead_letters(letters: pl.DataFrame, origin: FileOrigin) -> pl.DataFrame:
 def supersede(accepted: list[Accepted], raws: pl.DataFrame) -> Accepted:
     """Join a day's files and resolve records that carry the same id: the last one landed wins.
 
-    Last means the greatest (received_at, file_uri, line_no); each earlier one becomes a dead letter that names
-    the winner, so that both can be traced.
+    Each earlier one becomes a dead letter that names the winner, so that both can be traced.
 
     Args:
-        accepted: the files of one day.
+        accepted: the files of one day, in the order in which they landed.
         raws: `file_uri`, `line_no`, `raw` of every record, for the dead letters.
     """
     loaded = pl.concat([conform(part.loaded, RAW_FEEDBACK) for part in accepted] or [_empty(RAW_FEEDBACK)])
     letters = pl.concat([part.quarantined for part in accepted] or [_empty(QUARANTINED_FEEDBACK)])
-    ordered = loaded.sort("received_at", "file_uri", "line_no", maintain_order=True)
-    winner = pl.struct("file_uri", "line_no").last().over("feedback_id")
-    ordered = ordered.with_columns(winner=winner).with_columns(
-        wins=(pl.col("winner").struct.field("file_uri") == pl.col("file_uri"))
-        & (pl.col("winner").struct.field("line_no") == pl.col("line_no"))
+    ordered = loaded.with_columns(
+        winner=pl.struct("file_uri", "line_no").last().over("feedback_id"),
+        wins=pl.int_range(pl.len()).reverse().over("feedback_id") == 0,
     )
     beaten = ordered.filter(~pl.col("wins")).join(raws, on=["file_uri", "line_no"], how="left")
     superseded = beaten.select(
@@ -167,7 +166,8 @@ def content_hash(text: str) -> str:
 def feedback_id(source: str, record_key: str) -> str:
     """A record's id: the first 32 hex digits of the SHA-256 of source, a NUL and the source's own record id.
 
-    Where a source has no ids, `record_key` is the content hash.
+    Where a source has no ids, `record_key` is a hash of the whole record, so that two customers who write the same
+    word stay two records, and the same record delivered twice stays one.
     """
     return hashlib.sha256(f"{source}\x00{record_key}".encode()).hexdigest()[:32]
 
@@ -179,7 +179,7 @@ def sendable(text: str = "text") -> pl.Expr:
 
 def _rows(typed: pl.DataFrame, origin: FileOrigin, *, has_ids: bool) -> pl.DataFrame:
     hashes = [content_hash(text) for text in typed["text"]]
-    keys = typed["source_record_id"].to_list() if has_ids else hashes
+    keys = typed["source_record_id"].to_list() if has_ids else [content_hash(key) for key in _whole(typed)]
     flags = {
         Flag.NUL_REMOVED: pl.col("had_nul"),
         Flag.REPLACEMENT_CHARACTER: pl.col("text").str.contains("\ufffd", literal=True),
@@ -205,6 +205,12 @@ def _rows(typed: pl.DataFrame, origin: FileOrigin, *, has_ids: bool) -> pl.DataF
         ),
         RAW_FEEDBACK,
     )
+
+
+def _whole(typed: pl.DataFrame) -> list[str]:
+    """Everything that a record says, as one text."""
+    given = ["text", "given_time", "given_rating", "author_id", "language", "channel", "metadata"]
+    return typed.select(pl.struct(given).struct.json_encode()).to_series().to_list()
 
 
 def _blank_to_null(name: str) -> pl.Expr:
@@ -238,9 +244,15 @@ def _utc(source: Source) -> pl.Expr:
         )
         wall = pl.coalesce(
             naive_text.str.to_datetime(form, strict=False, time_unit="us")
-            for form in ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M")
+            for form in (
+                "%Y-%m-%dT%H:%M:%S%.f",
+                "%Y-%m-%d %H:%M:%S%.f",
+                "%Y-%m-%dT%H:%M",
+                "%Y-%m-%d %H:%M",
+                "%Y-%m-%d",
+            )
         )
-    elif any(absolute in source.time_format for absolute in ("%z", "%#z", "%s")):
+    elif source.time_format_is_absolute:
         return text.str.to_datetime(source.time_format, strict=False, time_unit="us", time_zone="UTC")
     else:
         moment = pl.lit(None, UTC_TIME)

@@ -49,15 +49,16 @@ def feeling_of(text: str, language: str, rating: float | None, rating_range: tup
         return Feeling("mixed", compound, min(positive, negative) / max(positive, negative))
     if not stars:
         return Feeling(_side(compound), compound, abs(compound))
+    score = stars + (compound - stars) / 2 if stars * compound >= 0 else stars / 2
     confidence = (1 + abs(stars)) / 2
     if stars * compound < 0 and _side(compound) != "neutral":
         confidence *= _CONTRADICTED
-    return Feeling(_side(stars), (stars + compound) / 2, confidence)
+    return Feeling(_side(stars), score, confidence)
 
 
 def _from_rating(rating: float | None, rating_range: tuple[float, float]) -> float | None:
     low, high = rating_range
-    return None if rating is None else 2 * (rating - low) / (high - low) - 1
+    return None if rating is None else max(-1.0, min(1.0, 2 * (rating - low) / (high - low) - 1))
 
 
 def _side(score: float) -> Sentiment:

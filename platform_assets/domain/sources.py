@@ -19,6 +19,10 @@ SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 """A source's name is a folder name and part of every record id, so it is kept plain."""
 
 
+_ABSOLUTE_TIME = re.compile(r"%(?:[#:]*z|\+|s)")
+"""The parts of a format that carry an offset, or count from 1970."""
+
+
 class Columns(StrictModel):
     """Which column (a dotted path in JSON) of the source's files holds what."""
 
@@ -76,6 +80,26 @@ class Source(StrictModel):
         except (ZoneInfoNotFoundError, ValueError, OSError, pl.exceptions.PolarsError):
             raise ValueError(f"unknown time zone {value!r}; use a name such as Europe/Berlin") from None
         return value
+
+    @field_validator("time_format")
+    @classmethod
+    def _tells_a_day(cls, value: str | None) -> str | None:
+        if value is not None:
+            moment = pl.Series([datetime(2026, 3, 5, 13, 7, 9)])  # noqa: DTZ001
+            zone = "UTC" if _ABSOLUTE_TIME.search(value) else None
+            try:
+                written = moment.dt.replace_time_zone(zone).dt.to_string(value)
+                read = written.str.to_datetime(value, strict=False, time_unit="us", time_zone=zone)
+            except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+                read = pl.Series([None], dtype=pl.Datetime)
+            if read.dt.date().to_list() != moment.dt.date().to_list():
+                raise ValueError(f"{value!r} does not tell a day; write it like %d/%m/%Y %H:%M")
+        return value
+
+    @property
+    def time_format_is_absolute(self) -> bool:
+        """Whether a time in `time_format` names a moment by itself, without a zone."""
+        return self.time_format is not None and _ABSOLUTE_TIME.search(self.time_format) is not None
 
     @field_validator("rating_range")
     @classmethod

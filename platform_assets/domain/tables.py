@@ -47,6 +47,7 @@ LANDED_FILES: Final[Schema] = {
     "content_hash": pl.String(),
     "source": pl.String(),
     "size_bytes": pl.Int64(),
+    "modified_at": UTC_TIME,
     "landed_at": UTC_TIME,
     "records": pl.Int64(),
     "loaded": pl.Int64(),
@@ -64,11 +65,14 @@ FEEDBACK_EMBEDDINGS: Final[Schema] = {
     "truncated": pl.Boolean(),
     "model_name": pl.String(),
     "model_version": pl.String(),
+    "model_hash": pl.String(),
 }
 
 ANOMALY_MODEL: Final[Schema] = {
     "model_version": pl.Int64(),
+    "model_hash": pl.String(),
     "embedder_version": pl.String(),
+    "embedder_hash": pl.String(),
     "cell": pl.Int64(),
     "cell_size": pl.Int64(),
     "nearest_feedback_id": pl.String(),
@@ -89,6 +93,7 @@ ANOMALY_SCORES: Final[Schema] = {
     "nearest_feedback_id": pl.String(),
     "model_name": pl.String(),
     "model_version": pl.String(),
+    "model_hash": pl.String(),
 }
 
 NORMALIZED_FEEDBACK: Final[Schema] = {

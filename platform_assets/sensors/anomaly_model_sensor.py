@@ -1,10 +1,19 @@
 """`anomaly_model_sensor`: has the first anomaly model fitted as soon as the reference window holds enough."""
 
+from pathlib import Path
+from typing import Final
+
 import dagster as dg
 
-from platform_assets.assets.anomaly_model import distinct_vectors
+from platform_assets.assets.anomaly_model import reference_days
+from platform_assets.current_model import is_fitted
 from platform_assets.jobs import fit_anomaly_model
 from platform_assets.settings import SettingsResource
+
+SIZE_TAG: Final = "feedback/reference_texts"
+"""Run tag: how many different texts the window held, so that the next look knows what was tried already."""
+
+ATTEMPTS: Final = 3
 
 
 @dg.sensor(
@@ -16,13 +25,18 @@ from platform_assets.settings import SettingsResource
 def anomaly_model_sensor(
     context: dg.SensorEvaluationContext, settings: SettingsResource
 ) -> dg.RunRequest | dg.SkipReason:
-    """Request the fit once there is no model and enough distinct vectors are stored."""
-    lake = settings.get().lake()
-    if lake.exists("anomaly_model"):
+    """Request the fit while there is no model to score with and enough different texts have vectors."""
+    config = settings.get()
+    lake, limits = config.lake(), config.thresholds.anomaly_model
+    if is_fitted(lake, Path(config.triton().repository)):
         return dg.SkipReason("the anomaly model is fitted")
-    needed = settings.get().thresholds.anomaly_model.min_reference_vectors
-    held = distinct_vectors(lake)
-    if held < needed:
-        return dg.SkipReason(f"{held} of {needed} different texts for the reference window")
-    # A failed fit is tried again when more is there.
-    return dg.RunRequest(run_key=f"first-fit:{held}")
+    window = reference_days(lake, limits)
+    held = window.distinct if window else 0
+    if held < limits.min_reference_vectors:
+        return dg.SkipReason(f"{held} of {limits.min_reference_vectors} different texts for the reference window")
+    tried = context.instance.get_runs(dg.RunsFilter(job_name=fit_anomaly_model.name, tags={SIZE_TAG: str(held)}))
+    if any(not run.is_finished for run in tried):
+        return dg.SkipReason("a fit is under way")
+    if len(tried) >= ATTEMPTS:
+        return dg.SkipReason(f"tried {ATTEMPTS} times without success: see its failed run, then `feedback run`")
+    return dg.RunRequest(run_key=f"first-fit:{held}:{len(tried) + 1}", tags={SIZE_TAG: str(held)})

@@ -1,16 +1,17 @@
-"""`landing_sensor`: starts one run for each day that holds files which no run has read."""
+"""`landing_sensor`: starts one run for each day that waits: new content, or a run that did not end well."""
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Final
 
 import dagster as dg
+from dagster import AssetCheckEvaluation, DagsterEventType
 
 from platform_assets.domain.errors import FeedbackError
 from platform_assets.jobs import feedback_day
-from platform_assets.landed_sources import pending_days
 from platform_assets.partitions import check_day
 from platform_assets.settings import SettingsResource
+from platform_assets.waiting_days import waiting_days
 from resources.landing_zone import LandedFile
 
 CONTENT_TAG: Final = "feedback/landed_content"
@@ -29,58 +30,73 @@ UNFINISHED: Final = [
     job=feedback_day,
     minimum_interval_seconds=15,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Looks for landed files that the ledger does not know and starts their day's run.",
+    description="Starts the run of each day that holds unread files, or whose last run did not end well.",
 )
 def landing_sensor(
     context: dg.SensorEvaluationContext, settings: SettingsResource
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Request a run for each pending day, oldest first, as many as `landing_sensor.days_per_tick`.
+    """Request a run for each waiting day, oldest first, as many as `landing_sensor.days_per_tick`.
 
     A day waits until each of its files has been left alone for `settle_s`. The same content is tried `attempts`
-    times in all; then a person has to look, and the skip reason says so.
+    times in all, and not again once a check has stopped it; then a person has to look, and the skip reason says so.
     """
     config = settings.get()
     limits = config.platform.landing_sensor
-    settled_before = datetime.now(UTC) - timedelta(seconds=limits.settle_s)
+    now = datetime.now(UTC)
 
     def settled(file: LandedFile) -> bool:
-        return file.modified_at <= settled_before
+        # A time stamp from the future, of a clock that is wrong, must not hold a day up for ever.
+        return abs((now - file.modified_at).total_seconds()) >= limits.settle_s
 
-    pending = pending_days(config.landing(), config.lake(), complete=settled)
-    requested, waiting = 0, []
-    for day, content in pending.items():
+    found = waiting_days(config.landing(), config.lake(), context.instance, complete=settled)
+    requested = 0
+    reasons = [f"{day}: a file may still be growing" for day in found.unsettled]
+    for day, content in found.content.items():
         if requested == limits.days_per_tick:
-            waiting.append(f"{len(pending) - requested} more days wait for the next look")
+            reasons.append("more days wait for the next look")
             break
-        if hindrance := _hindrance(context.instance, day, content, limits.attempts):
-            waiting.append(f"{day}: {hindrance}")
+        tried = _tried(context.instance, day, content)
+        if hindrance := _hindrance(context.instance, day, tried, limits.attempts):
+            reasons.append(f"{day}: {hindrance}")
             continue
-        attempt = len(_tried(context.instance, day, content)) + 1
         requested += 1
         yield dg.RunRequest(
-            run_key=f"{day}:{content[:16]}:{attempt}",
+            run_key=f"{day}:{content[:16]}:{len(tried) + 1}",
             partition_key=day.isoformat(),
             tags={CONTENT_TAG: content[:16]},
         )
     if not requested:
-        yield dg.SkipReason("; ".join(waiting) or "no day holds files that the ledger does not know")
+        yield dg.SkipReason("; ".join(reasons) or "no day waits: every landed file was read to the end")
 
 
-def _hindrance(instance: dg.DagsterInstance, day: date, content: str, attempts: int) -> str | None:
+def _hindrance(instance: dg.DagsterInstance, day: date, tried: list[dg.DagsterRun], attempts: int) -> str | None:
     """Why no run may start for the day now, if so."""
     try:
         key = check_day(day)
     except FeedbackError as error:
         return str(error)
-    busy = dg.RunsFilter(tags={"dagster/partition": key}, statuses=UNFINISHED)
-    if instance.get_runs_count(busy):
+    if instance.get_runs_count(dg.RunsFilter(tags={"dagster/partition": key}, statuses=UNFINISHED)):
         return "a run of this day is under way"
-    if len(_tried(instance, day, content)) >= attempts:
-        return f"tried {attempts} times without success: see its failed run, then `feedback run --partition {day}`"
+    if tried and (check := _stopped_by(instance, tried[0])):
+        return f"stopped by the check {check}: correct the files or the source, then `feedback run --partition {key}`"
+    if len(tried) >= attempts:
+        return f"tried {attempts} times without success: see its failed run, then `feedback run --partition {key}`"
     return None
 
 
 def _tried(instance: dg.DagsterInstance, day: date, content: str) -> list[dg.DagsterRun]:
-    """Runs started for exactly this content; retries that Dagster makes of one run count as that run."""
+    """Runs started for exactly this content, newest first; retries that Dagster makes of one run count as that run."""
     same = dg.RunsFilter(tags={"dagster/partition": day.isoformat(), CONTENT_TAG: content[:16]})
     return [run for run in instance.get_runs(same) if run.root_run_id in {None, run.run_id}]
+
+
+def _stopped_by(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str | None:
+    """The blocking check that a run failed, if it did."""
+    for record in instance.get_records_for_run(run.run_id, of_type=DagsterEventType.ASSET_CHECK_EVALUATION).records:
+        event = record.event_log_entry.dagster_event
+        found = event.event_specific_data if event else None
+        if not isinstance(found, AssetCheckEvaluation):
+            continue
+        if not found.passed and found.severity is dg.AssetCheckSeverity.ERROR:
+            return f"{found.asset_key.to_user_string()}:{found.check_name}"
+    return None
