@@ -33,8 +33,8 @@ test: setup
 
 # A server that a run started goes when the UI goes. The default signals are restored for a shell without job control.
 dev: setup
-	@trap 'exit 130' INT TERM; trap '$(FEEDBACK) triton stop >/dev/null' EXIT; \
-	env --default-signal=INT,TERM $(BIN)/dagster dev --host 127.0.0.1 --port $${PORT:-3000}
+	@trap 'exit 0' INT TERM; trap '$(FEEDBACK) triton stop >/dev/null' EXIT; \
+	env --default-signal=INT,TERM $(BIN)/dagster dev --host 127.0.0.1 --port $${PORT:-3000} || test $$? -eq 130
 
 bench: setup
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))

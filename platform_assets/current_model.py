@@ -33,9 +33,17 @@ def model_of(lake: DeltaLakeResource, version: str) -> pl.DataFrame | None:
 
 
 def is_fitted(lake: DeltaLakeResource, repository: Path) -> bool:
-    """Whether there is a model to score with: recorded in the table, its file in the repository."""
+    """Whether there is a model to score with: recorded in the table, its file in the repository.
+
+    Where the repository is not at hand, as for a server elsewhere, the table has to do.
+    """
     cells = current_model(lake)
-    return cells is not None and int(cells["model_version"][0]) in ModelRepository(repository).versions(DETECTOR)
+    if cells is None:
+        return False
+    try:
+        return int(cells["model_version"][0]) in ModelRepository(repository).versions(DETECTOR)
+    except ConfigurationError:
+        return True
 
 
 def model_hash(repository: Path, model: str, version: str) -> str:

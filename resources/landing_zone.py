@@ -26,7 +26,7 @@ class LandedFile:
     """One complete file of the landing zone."""
 
     uri: str
-    """Path relative to the zone's root, with forward slashes: `<day>/[<folder>/]<name>`."""
+    """Path relative to the zone's root, with forward slashes: `<day>/[<folder>/…]<name>`."""
     path: Path
     size_bytes: int
     modified_at: datetime

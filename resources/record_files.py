@@ -274,7 +274,7 @@ def _nested(document: dict[str, Json], flat: dict[str, Json], fields: Sequence[s
     for name in fields:
         if isinstance(flat.get(name), list):
             return f"{name} is a list, one value is expected"
-        if any(path.startswith(f"{name}.") for path in flat):
+        if name not in flat and any(path.startswith(f"{name}.") for path in flat):
             return f"{name} is an object, one value is expected"
     paths = [path for path, _ in _flatten(document)]
     if len(paths) > len(flat):

@@ -48,7 +48,8 @@ def load_yaml(path: Path, model: type[Model]) -> Model:
     try:
         return model.model_validate(content or {})
     except ValidationError as error:
-        first = error.errors()[0]
+        # A misspelt key is both unknown and missing; the unknown one stands in the file.
+        first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         line = _line_of(root, first["loc"])

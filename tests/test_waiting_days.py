@@ -1,17 +1,33 @@
+from collections.abc import Callable
 from datetime import date
+from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from platform_assets.landed_sources import SOURCE_NOTE
 from platform_assets.waiting_days import WaitingDays, waiting_days
-from tests.project import Project
+from resources.landing_zone import LandedFile
+from resources.triton import TritonResource
+from tests.project import Project, make_project
 
 EARLIER, DAY = date(2026, 8, 1), date(2026, 9, 1)
 CSV = "Order Nr.,Review Text (full),Date/Time,Stars (1-5),Customer #,Lang\n1,Fine,,,,\n"
 
 
-def waiting(project: Project, **options: object) -> WaitingDays:
-    return waiting_days(project.landing, project.lake, project.instance, **options)  # type: ignore[arg-type]
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """No server is needed to look at files and tables."""
+    return make_project(tmp_path, TritonResource(url="127.0.0.1:1", repository="none"))
+
+
+def waiting(project: Project, complete: Callable[[LandedFile], bool] = lambda _: True) -> WaitingDays:
+    return waiting_days(project.landing, project.lake, project.instance, complete=complete)
+
+
+def sum_up(project: Project, day: date) -> None:
+    """Record the end of a day that was read."""
+    project.instance.report_runless_asset_event(dg.AssetMaterialization("daily_summary", partition=day.isoformat()))
 
 
 def test_they_depend_on_names_and_contents_alone(project: Project) -> None:
@@ -24,7 +40,7 @@ def test_they_depend_on_names_and_contents_alone(project: Project) -> None:
     assert waiting(project).content == before
     project.land(DAY, "b.csv", "two")
     assert waiting(project).content[DAY] != before[DAY]
-    unsettled = waiting(project, complete=lambda file: file.name != "b.csv")
+    unsettled = waiting(project, lambda file: file.name != "b.csv")
     assert unsettled == WaitingDays({EARLIER: before[EARLIER]}, [DAY])
 
 
@@ -33,6 +49,16 @@ def test_a_day_that_was_read_but_never_summed_up_waits_on(project: Project) -> N
     before = waiting(project).content
     assert project.run(DAY, "raw_feedback", "quarantined_feedback", "landed_files").success
     assert waiting(project).content == before
+    sum_up(project, DAY)
+    assert waiting(project) == WaitingDays()
+    assert project.run(DAY, "raw_feedback", "quarantined_feedback", "landed_files").success
+    assert waiting(project).content == before, "read again, and not summed up since"
+
+
+def test_a_day_whose_last_run_did_not_end_waits_for_its_growing_file(project: Project) -> None:
+    project.land(DAY, "shop_reviews_1.csv", CSV)
+    assert project.run(DAY, "raw_feedback", "quarantined_feedback", "landed_files").success
+    assert waiting(project, lambda _: False) == WaitingDays(unsettled=[DAY])
 
 
 @pytest.mark.parametrize("changed", [False, True])
@@ -41,7 +67,12 @@ def test_a_corrected_contract_makes_its_files_new(project: Project, changed: boo
     outside.write_text("Title,Body\nshort,long\n")
     project.landing.land(outside, DAY, "survey")
     project.landing.write_note(DAY, "survey", SOURCE_NOTE, "columns: {text: Title}\n")
-    before = waiting(project).content
+    before = waiting(project).content[DAY]
+    assert project.run(DAY, "raw_feedback", "quarantined_feedback", "landed_files").success
+    sum_up(project, DAY)
+    assert waiting(project) == WaitingDays()
     if changed:
         project.landing.write_note(DAY, "survey", SOURCE_NOTE, "columns: {text: Body}\n")
-    assert (waiting(project).content != before) is changed
+    now = waiting(project).content
+    assert list(now) == ([DAY] if changed else [])
+    assert now.get(DAY) != before

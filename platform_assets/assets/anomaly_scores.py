@@ -84,8 +84,8 @@ def _score(usable: pl.DataFrame, cells: pl.DataFrame, triton: TritonResource) ->
     encoders = usable.select("model_version", "model_hash").unique().rows()
     if other := [encoder for encoder in encoders if encoder != fitted_on]:
         raise FeedbackError(
-            f"the vectors come from text_embedder {' '.join(other[0])}, the anomaly model was fitted on "
-            f"{' '.join(fitted_on)}: run `feedback run --select anomaly_model`"
+            f"the vectors come from text_embedder {' '.join(other[0]).strip()}, the anomaly model was fitted on "
+            f"{' '.join(fitted_on).strip()}: run `feedback run --select anomaly_model`"
         )
     if usable.is_empty():
         return pl.DataFrame(schema=_SCORED)

@@ -97,6 +97,7 @@ def _refuse_other_encoder(feedback: pl.DataFrame, encoder: tuple[str, str]) -> N
     readable = feedback.filter(pl.col("embedding_status") == "ok")
     if other := [each for each in readable.select("model_version", "model_hash").unique().rows() if each != encoder]:
         raise FeedbackError(
-            f"the day's vectors come from text_embedder {' '.join(other[0])}, {' '.join(encoder)} serves now: "
+            f"the day's vectors come from text_embedder {' '.join(other[0]).strip()}, "
+            f"{' '.join(encoder).strip()} serves now: "
             "materialize feedback_embeddings of this day again"
         )

@@ -10,10 +10,12 @@ import math
 import sys
 import traceback
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from datetime import date
 from enum import IntEnum
+from pathlib import Path
 from typing import Final, NoReturn, TypeAlias, TypeVar
 
 import click
@@ -224,6 +226,25 @@ def printable(text: str) -> str:
         character if character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cf", "Cs"} else "·"
         for character in text
     )
+
+
+@contextmanager
+def writing_to(target: Path | None) -> Iterator[None]:
+    """Have what is printed on stdout go to a file, if one is given; its name is then what stdout gets.
+
+    Raises:
+        ConfigurationError: the file cannot be written.
+    """
+    if target is None:
+        yield
+        return
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("w", encoding="utf-8") as file, redirect_stdout(file):
+            yield
+    except OSError as error:
+        raise ConfigurationError(f"{target} cannot be written ({error.strerror}): choose another place") from error
+    click.echo(str(target))
 
 
 def print_json(value: Json) -> None:

@@ -1,10 +1,11 @@
 """`feedback doctor`: what is configured, reachable and ready, and what to do about the rest.
 
-It looks only: nothing is started, made or changed.
+It looks only: nothing is started, and what it makes to see whether it can, it removes.
 """
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -87,9 +88,12 @@ def _writable(what: str, place: str) -> Finding:
     nearest = Path(place)
     while not nearest.exists():
         nearest = nearest.parent
-    if nearest.is_dir() and os.access(nearest, os.W_OK):
-        return Finding(what, "ok", place)
-    return Finding(what, "fail", f"{nearest} cannot be written: allow it, or change config/platform.yaml")
+    try:
+        # Tried, not asked: for root, and on file systems such as /proc, the permission bits say nothing.
+        with tempfile.TemporaryDirectory(prefix=".doctor-", dir=nearest):
+            return Finding(what, "ok", place)
+    except OSError as error:
+        return Finding(what, "fail", f"{nearest} cannot be written ({error.strerror}): change config/platform.yaml")
 
 
 def _models(settings: Settings) -> Iterator[Finding]:

@@ -43,15 +43,31 @@ def inspect(file: Path, source: Source) -> Inspection:
         delimiter=source.delimiter,
     )
     if broken := next((one for one in found.rejected if one.reason is Rejection.UNREADABLE_FILE), None):
-        raise ConfigurationError(f"{file}: {broken.detail}: correct it, or export the file again")
+        raise ConfigurationError(f"{file}: {broken.detail}{_hint(file)}")
     if missing := _missing(found, record_format, source):
         columns = ", ".join(repr(name) for name in found.columns[:_NAMED_COLUMNS]) or "none"
-        raise ConfigurationError(
-            f"{file}: no column {missing!r} (found: {columns}): correct the source's columns in "
-            "config/sources.yaml, or map the file's own with --source NAME --map text=COLUMN"
-        )
+        raise ConfigurationError(f"{file}: no column {missing!r} (found: {columns}): {_advice(found, source)}")
     records = found.records.height + len(found.rejected)
     return Inspection(records, _warnings(found, records, source))
+
+
+def _hint(file: Path) -> str:
+    """What else to do about a file that cannot be read."""
+    with file.open("rb") as content:
+        if content.read(2) == b"PK":
+            return "; it looks like an Excel or zip file: export it as CSV"
+    return " (with --map: --set encoding=NAME), or export the file again"
+
+
+def _advice(found: RecordFile, source: Source) -> str:
+    """What to do about a column that is not there."""
+    only = found.columns[0] if len(found.columns) == 1 else ""
+    if separator := next((each for each in ";\t|," if each in only and each != source.delimiter), ""):
+        return f"the fields seem to be separated by {separator!r}: set the source's delimiter (--set delimiter=…)"
+    return (
+        "correct the source's columns in config/sources.yaml, or name the file's own with --source NAME "
+        "--map text=COLUMN"
+    )
 
 
 def _missing(found: RecordFile, record_format: RecordFormat, source: Source) -> str | None:

@@ -67,6 +67,7 @@ def build(*, source: str | None, form: str) -> None:
     """Build the encoder's models, each as a new version unless the same is there."""
     settings = open_settings()
     repository = repository_of(settings)
+    before = {model: repository.versions(model) for model in repository.models()}
     built = build_encoder(
         repository,
         source or settings.platform.encoder.source,
@@ -77,7 +78,13 @@ def build(*, source: str | None, form: str) -> None:
     if form == "json":
         print_json(built)
     else:
-        print_table(["model", "version"], sorted(built.items()))
+        print_table(
+            ["model", "version", ""],
+            [
+                (model, number, "unchanged" if number in before[model] else "new")
+                for model, number in sorted(built.items())
+            ],
+        )
 
 
 @models.command(cls=Command)

@@ -9,17 +9,29 @@ from pathlib import Path
 import click
 
 from platform_assets.check_report import CheckEntry, CheckReport, Outcome, read_report
-from platform_assets.cli.console import DAY, Cell, Command, Exit, Json, format_option, print_json, print_table, say
+from platform_assets.cli.console import (
+    DAY,
+    Cell,
+    Command,
+    Exit,
+    Json,
+    format_option,
+    print_json,
+    print_table,
+    say,
+    writing_to,
+)
 from platform_assets.cli.day_counts import day_counts
 from platform_assets.cli.project import check_known, dagster_instance, load_definitions, open_settings
 from platform_assets.domain.measurement import shown
 from platform_assets.report_page import render_page
-from resources.errors import ConfigurationError
 
 
 @click.command(cls=Command)
 @click.option("--partition", type=DAY, help="Only this day.")
-@click.option("--out", metavar="FILE", help="Where to write; - is stdout. Default for html: reports/<today>.html")
+@click.option(
+    "--out", metavar="FILE", help="Where to write; - is stdout. Default: stdout; for html reports/<today>.html"
+)
 @format_option("table", "json", "html")
 def report(*, partition: date | None, out: str | None, form: str) -> int:
     """Show the newest result of each check for each day; the table lists all that did not simply pass.
@@ -36,16 +48,14 @@ def report(*, partition: date | None, out: str | None, form: str) -> int:
     if form == "html":
         now = datetime.now(UTC)
         page = render_page(found, numbers, now)
-        if out == "-":
+        with writing_to(None if out == "-" else target or settings.project / "reports" / f"{now.date()}.html"):
             click.echo(page)
-        else:
-            _write(target or settings.project / "reports" / f"{now.date()}.html", page)
-    elif target:
-        raise click.UsageError("--out goes with --format html: redirect stdout instead")
-    elif form == "json":
-        print_json(_as_json(found, numbers))
     else:
-        _show(found)
+        with writing_to(target):
+            if form == "json":
+                print_json(_as_json(found, numbers))
+            else:
+                _show(found)
     return Exit.FAILED if found.blocked else Exit.FINE
 
 
@@ -89,12 +99,3 @@ def _rows(entries: Sequence[CheckEntry]) -> Iterator[Sequence[Cell]]:
             finding = "\n".join([entry.sentence, *(f"· {example}" for example in entry.examples[:2])])
             numbers = shown(entry.value), shown(entry.limit)
             yield day, asset, entry.check, outcome.value, *numbers, finding
-
-
-def _write(target: Path, page: str) -> None:
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"{target} cannot be written ({error.strerror}): choose another --out") from error
-    click.echo(str(target))

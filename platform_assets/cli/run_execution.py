@@ -110,6 +110,9 @@ class Runner:
         elif event.event_type is DagsterEventType.STEP_START:
             self._on_step(str(event.step_key))
         elif event.event_type is DagsterEventType.STEP_UP_FOR_RETRY:
+            if _was_interrupted(event.step_retry_data.error):
+                # Dagster would try an interrupted step again, as if Ctrl-C were a fault of the step.
+                raise KeyboardInterrupt
             self._on_retry(str(event.step_key), _reason(event.step_retry_data.error))
         elif event.event_type is DagsterEventType.STEP_FAILURE:
             _note_failure(event, result)
@@ -124,6 +127,14 @@ def _note_failure(event: DagsterEvent, result: RunResult) -> None:
     elif failure.error is None or failure.error.cls_name != _GATE:
         given = failure.user_failure_data.description if failure.user_failure_data else None
         result.problems.append(f"{event.step_key}: {_one_line(given or _reason(failure.error))}")
+
+
+def _was_interrupted(error: SerializableErrorInfo | None) -> bool:
+    while error is not None:
+        if _is_interruption(error):
+            return True
+        error = error.cause
+    return False
 
 
 def _is_interruption(error: SerializableErrorInfo | None) -> bool:

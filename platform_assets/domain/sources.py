@@ -19,7 +19,7 @@ SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 """A source's name is a folder name and part of every record id, so it is kept plain."""
 
 
-_ABSOLUTE_TIME = re.compile(r"%(?:[#:]*z|\+|s)")
+_ABSOLUTE_TIME = re.compile(r"(?<!%)(?:%%)*%(?:[#:]*z|\+|s)")
 """The parts of a format that carry an offset, or count from 1970."""
 
 
@@ -88,7 +88,8 @@ class Source(StrictModel):
             moment = pl.Series([datetime(2026, 3, 5, 13, 7, 9)])  # noqa: DTZ001
             zone = "UTC" if _ABSOLUTE_TIME.search(value) else None
             try:
-                written = moment.dt.replace_time_zone(zone).dt.to_string(value)
+                # `%#z` reads offsets of any shape and cannot be written.
+                written = moment.dt.replace_time_zone(zone).dt.to_string(value.replace("%#z", "%z"))
                 read = written.str.to_datetime(value, strict=False, time_unit="us", time_zone=zone)
             except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
                 read = pl.Series([None], dtype=pl.Datetime)

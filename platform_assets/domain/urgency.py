@@ -21,7 +21,8 @@ _CRITICAL: Final = (
     r"\b(?:injur(?:y|ed|ies)|bleeding|hospital|choking hazard)\b",
     r"\bcut (?:her|his|my|their) (?:finger|hand)\b",
     r"\b(?:my )?(?:lawyer|attorney|solicitor)\b|\blegal action\b|\bsmall claims\b",
-    r"\b(?:to|will|gonna|['’]ll|shall|can) sue\b",
+    # By its case: whoever speaks to Sue is not in court.
+    r"(?:\b(?:to|will|gonna|shall|can)|['’]ll) (?-i:sue|SUE)\b",
     r"\bdata (?:leak|breach)\b|\bidentity theft\b|\bhacked\b",
     r"\b(?:someone|somebody) else'?s (?:order|address|account|data|invoice|name)\b",
     r"\b(?:account|card) (?:was |got |has been )?(?:taken over|stolen)\b",

@@ -96,10 +96,15 @@ def test_value_limit_and_verdict_stand_together() -> None:
         "min_rows": 10,
         "reason": "half is too much",
         "day": "2026-09-01",
-        "examples": "- like this",
+        "examples": ["like this"],
     }
     assert evaluation.description == "share: 0.6 > 0.5 (20 rows)"
     assert evaluation.partition == "2026-09-01"
+
+
+def test_what_customers_wrote_is_data_and_no_markdown() -> None:
+    evaluation = result_of(evaluate(limited("share", "A share.", measuring(0.6), LIMIT)))
+    assert evaluation.metadata["examples"] == dg.MetadataValue.json(["like this"])
 
 
 @pytest.mark.parametrize(("value", "rows"), [(0.9, 9), (None, 20), (None, 0)])

@@ -89,6 +89,12 @@ def test_the_language_mix_is_held_against_the_seven_days_before(store: Store) ->
     assert (measured.rows, sorted(measured.examples)) == (2, ["de: 1", "en: 1"])
 
 
+@pytest.mark.parametrize(("before", "today"), [(3, 25), (25, 3)])
+def test_a_language_mix_is_as_sure_as_its_smaller_side(store: Store, before: int, today: int) -> None:
+    store(date(2026, 9, 9), normalized_feedback=languages(en=before))
+    assert language_mix(store(date(2026, 9, 10), normalized_feedback=languages(en=today))).rows == 3
+
+
 @pytest.mark.parametrize(("before", "today"), [({}, {"en": 5}), ({"en": 5}, {}), ({}, {})])
 def test_a_language_mix_of_nothing_is_no_number(store: Store, before: dict[str, int], today: dict[str, int]) -> None:
     store(date(2026, 9, 9), normalized_feedback=languages(**before))

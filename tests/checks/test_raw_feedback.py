@@ -30,7 +30,14 @@ def test_conserved(ledger: dict[str, int], raw: list, quarantined: list, found: 
         frame("landed_files", files), frame("raw_feedback", raw), frame("quarantined_feedback", quarantined)
     )
     assert (measured.examples, measured.value, measured.rows) == (found, len(found), sum(ledger.values()))
-    assert measured.verdict is (Verdict.FAILED if found else Verdict.PASSED)
+    fine = Verdict.PASSED if measured.rows else Verdict.NOT_ENOUGH_DATA
+    assert measured.verdict is (Verdict.FAILED if found else fine)
+
+
+def test_a_row_of_no_landed_file_is_a_breach_among_no_records() -> None:
+    measured = conserved(frame("landed_files", []), frame("raw_feedback", [A]), frame("quarantined_feedback", []))
+    assert (measured.examples, measured.rows) == (["d/a.csv: 0 records read, 1 stored"], 1)
+    assert measured.verdict is Verdict.FAILED
 
 
 @pytest.mark.parametrize(
@@ -40,7 +47,8 @@ def test_conserved(ledger: dict[str, int], raw: list, quarantined: list, found: 
 def test_ids_unique(ids: list[str], found: list[str]) -> None:
     measured = ids_unique(frame("raw_feedback", [{"feedback_id": one} for one in ids]))
     assert (measured.examples, measured.rows) == (found, len(ids))
-    assert measured.verdict is (Verdict.FAILED if found else Verdict.PASSED)
+    fine = Verdict.PASSED if ids else Verdict.NOT_ENOUGH_DATA
+    assert measured.verdict is (Verdict.FAILED if found else fine)
 
 
 @pytest.mark.parametrize(

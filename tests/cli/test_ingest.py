@@ -43,6 +43,22 @@ def test_landing_the_same_again_changes_nothing(project: Path, feedback, reviews
     assert (project / "landing/2026-09-01/shop_reviews_1.csv").stat().st_mtime_ns == stamp
 
 
+def test_other_content_of_the_same_name_is_refused_unless_it_may_replace(
+    project: Path, feedback, reviews: Path, tmp_path: Path, one_line
+) -> None:
+    day = ("--partition", "2026-09-01")
+    assert feedback("ingest", reviews, *day).exit_code == 0
+    place = project / "landing/2026-09-01/shop_reviews_1.csv"
+    before = place.read_text()
+    reviews.write_text(before.replace("broken", "whole"))
+    beside = shutil.copy(reviews, tmp_path / "shop_reviews_2.csv")
+    one_line(feedback("ingest", beside, reviews, *day), str(reviews), "rename this one", "--replace")
+    assert (landed(project), place.read_text()) == (["2026-09-01/shop_reviews_1.csv"], before)
+    result = feedback("ingest", reviews, *day, "--replace", "--format", "json")
+    assert json.loads(result.stdout)[0]["new"] is True
+    assert place.read_text() == reviews.read_text()
+
+
 def test_table_names_the_next_command(feedback, reviews: Path) -> None:
     result = feedback("ingest", reviews)
     assert result.exit_code == 0

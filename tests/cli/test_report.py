@@ -39,8 +39,8 @@ def test_entry_of_a_passed_check(loaded) -> None:
         "value": 0.0,
         "limit": 0.0,
         "rows": 3,
-        "min_rows": 0,
-        "sentence": "files whose records were lost or doubled: 0 ≤ 0 (3 rows)",
+        "min_rows": 1,
+        "sentence": "files whose records were lost or doubled: none (3 looked at)",
         "reason": entry["reason"],
         "examples": [],
     }
@@ -55,6 +55,8 @@ def test_checks_of_assets_that_were_not_made_are_not_evaluated(loaded) -> None:
     entry = checks(loaded)["daily_summary", "volumes_add_up"]
     assert entry["outcome"] == "not evaluated"
     assert entry["value"] is None
+    report = loaded("report", "--format", "json")
+    assert (json.loads(report.stdout)["blocked"], report.exit_code) == (False, 0)
 
 
 def test_counts_of_records_go_with_the_days(loaded) -> None:
@@ -70,7 +72,10 @@ def test_failed_blocking_check_gives_one(failed) -> None:
     assert result.exit_code == 1
     assert "files_match_contract" in result.stdout
     assert "records_conserved" not in result.stdout
-    assert checks(failed)["raw_feedback", "files_match_contract"]["outcome"] == "failed"
+    entry = checks(failed)["raw_feedback", "files_match_contract"]
+    assert entry["outcome"] == "failed"
+    assert len(entry["examples"]) == 1
+    assert "<script>alert(1)<.csv: unknown_source" in entry["examples"][0]
 
 
 def test_only_the_newest_result_counts(failed, project: Path) -> None:
@@ -86,6 +91,8 @@ def test_a_check_that_crashed_is_not_evaluated_even_if_it_passed_before(loaded, 
     (project / "landing/2026-09-01/shop_reviews/_source.yaml").write_text("columns: {}\n")
     assert loaded("run", "--partition", "2026-09-01", "--select", "raw_feedback").exit_code == 1
     assert checks(loaded)["raw_feedback", "records_conserved"]["outcome"] == "not evaluated"
+    report = loaded("report", "--format", "json")
+    assert (json.loads(report.stdout)["blocked"], report.exit_code) == (True, 1)
 
 
 def test_one_day(loaded, reviews: Path) -> None:
@@ -144,11 +151,17 @@ def test_page_goes_to_reports_by_default(loaded, project: Path) -> None:
 
 def test_page_that_cannot_be_written(loaded, project: Path, one_line) -> None:
     (project / "reports").write_text("a file in the way")
-    one_line(loaded("report", "--format", "html"), "cannot be written", "--out")
+    one_line(loaded("report", "--format", "html"), "cannot be written", "choose another place")
 
 
-def test_out_is_for_pages(loaded, one_line) -> None:
-    one_line(loaded("report", "--out", "x"), "--format html")
+@pytest.mark.parametrize("form", ["table", "json", "html"])
+def test_out_takes_what_stdout_would_get(loaded, project: Path, form: str) -> None:
+    target = project / "deeper" / "report"
+    printed = loaded("report", "--format", form, "--out", "-").stdout
+    assert loaded("report", "--format", form, "--out", str(target)).stdout.strip() == str(target)
+    # A page says when it was made.
+    assert target.read_text()[:200] == printed[:200]
+    assert "records_conserved" in target.read_text() or form == "table"
 
 
 def test_unknown_partition(feedback, one_line) -> None:

@@ -36,6 +36,8 @@ def test_verdicts(value: float | None, given: dict[str, Any], verdict: Verdict) 
         (math.nan, {}, "share: nan > 0.1 (30 rows)"),
         (0.05, {"min_rows": 40}, "not enough data for share: 30 of 40 rows"),
         (None, {}, "not enough data for share: nothing to compare with"),
+        (None, {"lack": "no model yet"}, "not enough data for share: no model yet"),
+        (None, {"min_rows": 40, "lack": "no model yet"}, "not enough data for share: 30 of 40 rows"),
     ],
 )
 def test_the_sentence_says_value_limit_and_rows(value: float | None, given: dict[str, Any], sentence: str) -> None:
@@ -51,7 +53,20 @@ def test_breaches_count_all_and_show_five() -> None:
     found = breaches([str(number) for number in range(9)], rows=20, what="breaches")
     assert (found.value, found.limit, found.verdict) == (9, 0, Verdict.FAILED)
     assert found.examples == ["0", "1", "2", "3", "4"]
-    assert breaches([], rows=0, what="breaches").verdict is Verdict.PASSED
+
+
+@pytest.mark.parametrize(
+    ("found", "rows", "verdict", "sentence"),
+    [
+        ([], 20, Verdict.PASSED, "lost rows: none (20 looked at)"),
+        (["a", "b"], 20, Verdict.FAILED, "lost rows: 2 (20 looked at)"),
+        (["a", "b"], 0, Verdict.FAILED, "lost rows: 2 (2 looked at)"),
+        ([], 0, Verdict.NOT_ENOUGH_DATA, "not enough data for lost rows: 0 of 1 rows"),
+    ],
+)
+def test_the_sentence_of_breaches_counts_them(found: list[str], rows: int, verdict: Verdict, sentence: str) -> None:
+    measured = breaches(found, rows=rows, what="lost rows")
+    assert (measured.verdict, measured.sentence) == (verdict, sentence)
 
 
 @pytest.mark.parametrize(("value", "text"), [(3.0, "3"), (0.123456, "0.1235"), (None, "–"), (math.inf, "inf")])

@@ -99,7 +99,7 @@ def test_a_record_becomes_a_row_of_the_contract() -> None:
         (one(stars="7"), {}, Reason.BAD_RATING, "7 is no rating from 1"),
         (one(stars="0"), {}, Reason.BAD_RATING, "0 is no rating"),
         (one(stars="five"), {}, Reason.BAD_RATING, "five is no rating"),
-        (one(stars="nan"), {}, Reason.BAD_RATING, "nan is no rating"),
+        (one(stars="inf"), {}, Reason.BAD_RATING, "inf is no rating"),
         (one(stars="4,5"), {}, Reason.BAD_RATING, "4,5 is no rating"),
     ],
 )
@@ -140,6 +140,9 @@ def test_ids_stay_the_strings_that_they_are(identity: str) -> None:
         ("2024-06-01 10:00", "Europe/Berlin", "2024-06-01 08:00"),
         ("2024-12-01T10:00:00", "Europe/Berlin", "2024-12-01 09:00"),
         ("2024-12-01T10:00:00", None, None),
+        ("2024-06-01", "Europe/Berlin", "2024-05-31 22:00"),
+        ("2024-06-01", None, None),
+        ("2024-13-01", "Europe/Berlin", None),
     ],
 )
 def test_times_become_utc_or_are_refused(given: str, zone: str | None, utc: str | None) -> None:
@@ -160,7 +163,9 @@ def test_times_become_utc_or_are_refused(given: str, zone: str | None, utc: str 
         ("%d.%m.%Y %H:%M %z", "31.03.2024 02:30 +0200", None, "2024-03-31 00:30"),
         ("%s", "1711848600", None, "2024-03-31 01:30"),
         ("%s", "1711848600", "Europe/Berlin", "2024-03-31 01:30"),
-        ("nonsense", "2024-06-01", "UTC", None),
+        ("%Y-%m-%d %H:%M%:z", "2024-06-01 10:00+02:00", "Europe/Berlin", "2024-06-01 08:00"),
+        ("%Y-%m-%d %H:%M%#z", "2024-06-01 10:00+02", None, "2024-06-01 08:00"),
+        ("%+", "2024-06-01T10:00:00+02:00", None, "2024-06-01 08:00"),
     ],
 )
 def test_a_declared_format_is_the_only_one(form: str, given: str, zone: str | None, utc: str | None) -> None:
@@ -177,6 +182,8 @@ def test_a_declared_format_is_the_only_one(form: str, given: str, zone: str | No
         ("10", ".", (0, 10), 10.0),
         ("1", ".", (1, 5), 1.0),
         ("", ".", (1, 5), None),
+        ("NaN", ".", (1, 5), None),
+        (" nan ", ",", (1, 5), None),
     ],
 )
 def test_ratings(given: str, mark: str, low_high: tuple[float, float], rating: float | None) -> None:
@@ -204,11 +211,32 @@ def test_what_was_noticed_is_flagged(fields: Record, flags: list[Flag], text: st
         assert row["created_at"] == SEEN
 
 
-def test_a_source_without_ids_knows_records_by_their_content() -> None:
-    whole = accepted([{"body": "same"}, {"body": "same"}, {"body": "other"}], columns={"text": "body"})
-    assert whole.loaded["source_record_id"].to_list() == [content_hash(text) for text in ("same", "same", "other")]
+WITHOUT_IDS = {
+    "text": "body", "created_at": "when", "rating": "stars", "author_id": "who", "language": "lang", "channel": "via",
+}  # fmt: skip
+
+
+def test_a_source_without_ids_knows_the_same_record_again() -> None:
+    same = {"body": "same", "when": "2026-09-01T10:00Z", "who": "ann"}
+    whole = accepted([same, {"body": "other"}, same], columns=WITHOUT_IDS)
     settled = supersede([whole], raws(whole.loaded))
-    assert (settled.loaded.height, settled.quarantined.height) == (2, 1)
+    assert settled.loaded.select("text", "author_id").rows() == [("other", None), ("same", "ann")]
+    assert settled.quarantined.select("line_no", "reason").rows() == [(2, Reason.SUPERSEDED.value)]
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [{"when": "2026-09-01T10:01Z"}, {"stars": "4"}, {"who": "bob"}, {"lang": "fr"}, {"via": "app"},
+     {"#extra": '{"more": "2"}'}],
+)  # fmt: skip
+def test_equal_texts_of_a_source_without_ids_stay_apart_by_any_other_word(rest: Record) -> None:
+    same = {"body": "same", "when": "2026-09-01T10:00Z", "stars": "5", "who": "ann", "lang": "en", "via": "web"}
+    source = Source(columns=WITHOUT_IDS)
+    given = records(source, [same, {**same, **rest}]).with_columns(
+        pl.Series("#extra", ['{"more": "1"}', rest.get("#extra", '{"more": "1"}')])
+    )
+    whole = accept(given, source, origin())
+    assert supersede([whole], raws(whole.loaded)).loaded.height == 2
 
 
 def test_equal_ids_of_two_sources_are_two_records() -> None:
@@ -219,9 +247,8 @@ def test_equal_ids_of_two_sources_are_two_records() -> None:
 def test_the_last_of_equal_ids_wins_and_both_can_be_traced() -> None:
     source = Source(columns=FULL)
     first = accept(records(source, [one(body="old"), one(body="newer")]), source, origin("b.csv"))
-    later = datetime(2026, 9, 1, 13, tzinfo=UTC)
-    last = accept(records(source, [one(body="newest")]), source, origin("a.csv", later))
-    settled = supersede([last, first], raws(pl.concat([first.loaded, last.loaded])))
+    last = accept(records(source, [one(body="newest")]), source, origin("a.csv"))
+    settled = supersede([first, last], raws(pl.concat([first.loaded, last.loaded])))
     assert settled.loaded["text"].to_list() == ["newest"]
     assert settled.quarantined["reason"].unique().to_list() == [Reason.SUPERSEDED.value]
     assert sorted(settled.quarantined.select("file_uri", "line_no", "raw").rows()) == [
@@ -267,7 +294,7 @@ CONTRACTS = st.fixed_dictionaries(
     {},
     optional={
         "time_zone": st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns"]),
-        "time_format": st.sampled_from(["%d/%m/%Y %H:%M", "%Y-%m-%d", "%Y-%m-%d %H:%M %z", "%s", "%Q"]),
+        "time_format": st.sampled_from(["%d/%m/%Y %H:%M", "%Y-%m-%d", "%Y-%m-%d %H:%M %z", "%s", "%+"]),
         "decimal_mark": st.sampled_from([".", ","]),
         "columns": st.sampled_from([FULL, {"text": "body"}, {"text": "body", "rating": "stars"}]),
     },

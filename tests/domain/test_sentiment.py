@@ -44,6 +44,21 @@ def test_words_against_the_stars_halve_the_confidence() -> None:
     assert confidence(PLAIN, 4.0) == 0.75
 
 
+@pytest.mark.parametrize(("text", "rating", "side"), [(BAD, 5.0, 1), (BAD, 4.0, 1), (GOOD, 1.0, -1), (GOOD, 2.0, -1)])
+def test_words_against_the_stars_leave_the_score_on_their_side(text: str, rating: float, side: int) -> None:
+    feeling, alone = feeling_of(text, "en", rating, FIVE), feeling_of(PLAIN, "en", rating, FIVE)
+    assert feeling is not None
+    assert alone is not None
+    assert feeling.sentiment == alone.sentiment == ("positive" if side > 0 else "negative")
+    assert 0 < side * feeling.score <= side * alone.score
+
+
+@pytest.mark.parametrize(("rating", "nearest"), [(9.0, 5.0), (0.0, 1.0)])
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_a_rating_outside_its_range_counts_as_the_end_of_it(rating: float, nearest: float, language: str) -> None:
+    assert feeling_of(PLAIN, language, rating, FIVE) == feeling_of(PLAIN, language, nearest, FIVE)
+
+
 def test_without_anything_to_feel_the_confidence_is_nothing() -> None:
     assert confidence(PLAIN, None) == 0.0
 

@@ -41,6 +41,10 @@ def test_mapped_holds_only_what_the_source_has() -> None:
         ({"time_zone": "../../etc/passwd"}, "unknown time zone"),
         ({"time_zone": "localtime"}, "unknown time zone"),
         ({"time_zone": ""}, "unknown time zone"),
+        *(
+            ({"time_format": form}, "does not tell a day; write it like")
+            for form in ("", "nonsense", "%Q", "%H:%M", "%Y-%m", "%A")
+        ),
         ({"rating_range": (5, 5)}, "the lowest rating must be below the highest"),
         ({"delimiter": ";;"}, "at most 1 character"),
         ({"delimiter": ""}, "at least 1 character"),
@@ -57,6 +61,25 @@ def test_a_bad_contract_is_refused(contract: dict[str, object], says: str) -> No
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16", "gb18030", "shift_jis", "utf-32"])
 def test_text_encodings_are_taken(encoding: str) -> None:
     assert Source.model_validate({**TEXT_ONLY, "encoding": encoding}).encoding == encoding
+
+
+@pytest.mark.parametrize(
+    ("form", "absolute"),
+    [
+        ("%d/%m/%Y %H:%M", False),
+        ("%Y-%m-%d", False),
+        ("%m/%d/%y", False),
+        ("%Y-%m-%d 100%%s", False),
+        ("%Y-%m-%d %H:%M%z", True),
+        ("%Y-%m-%d %H:%M%:z", True),
+        ("%Y-%m-%d %H:%M%#z", True),
+        ("%+", True),
+        ("%s", True),
+        ("%Y-%m-%d %H:%M%%%z", True),
+    ],
+)
+def test_time_formats_that_tell_a_day_are_taken_and_known_to_be_absolute(form: str, absolute: bool) -> None:
+    assert Source.model_validate({**TEXT_ONLY, "time_format": form}).time_format_is_absolute is absolute
 
 
 def test_a_source_needs_a_text_column() -> None:

@@ -8,6 +8,9 @@ from platform_assets.domain.urgency import urgency_of
     [
         ("The charger caught fire on my desk.", "critical", "caught fire"),
         ("I will talk to MY LAWYER about it", "critical", "MY LAWYER"),
+        ("I am going to sue you", "critical", "to sue"),
+        ("I'll sue", "critical", "'ll sue"),
+        ("WE WILL SUE YOU", "critical", "WILL SUE"),
         ("I see somebody else's invoice in my account", "critical", "somebody else's invoice"),
         ("Der Akku brennt und es stinkt", "critical", "brennt"),
         ("Ich war im Krankenhaus", "critical", "Krankenhaus"),
@@ -35,7 +38,10 @@ def test_words_give_urgency_and_stand_as_evidence(
     ("sentiment", "urgency"),
     [("negative", "medium"), ("mixed", "medium"), ("neutral", "low"), ("positive", "low"), (None, "low")],
 )
-@pytest.mark.parametrize("text", ["", "The colour is different from the picture.", "I pursue my hobby downtown"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "The colour is different from the picture.", "I pursue my hobby downtown", "Sue was kind, thanks to Sue"],
+)
 def test_without_such_words_the_sentiment_decides(text: str, sentiment: str | None, urgency: str) -> None:
     found = urgency_of(text, sentiment)
     assert (found.urgency, found.evidence) == (urgency, None)

@@ -29,7 +29,8 @@ def build(repository: ModelRepository, folder: Path, moment: datetime = MOMENT) 
 
 
 def contents(repository: ModelRepository) -> dict[str, bytes]:
-    files = (path for path in repository.path.rglob("*") if path.is_file())
+    """Every file but the writers' locks, which stay."""
+    files = (path for path in repository.path.rglob("*") if path.is_file() and path.suffix != ".lock")
     return {path.relative_to(repository.path).as_posix(): path.read_bytes() for path in files}
 
 

@@ -94,7 +94,7 @@ def test_a_reader_never_sees_a_part_of_a_file(zone: LandingZoneResource, outside
     "name",
     [".hidden.csv", "_source.yaml", "~lock.csv", "a.csv.part", "a.CSV.TMP", "a.csv.filepart", "a.csv~",
      "a.crdownload", "a.csv.swp",
-     "_later/a.csv", ".git/a.csv", "shop.part/a.csv", "shop/_note.csv", "shop/deeper/a.csv"],
+     "_later/a.csv", ".git/a.csv", "shop.part/a.csv", "shop/_note.csv", "shop/.deeper/a.csv", "shop/deeper.part/b/a.csv"],
 )  # fmt: skip
 def test_unfinished_and_hidden_names_are_no_files(zone: LandingZoneResource, name: str) -> None:
     path = zone.folder(DAY) / name
@@ -104,12 +104,19 @@ def test_unfinished_and_hidden_names_are_no_files(zone: LandingZoneResource, nam
 
 
 def test_files_come_by_name_those_of_folders_last(zone: LandingZoneResource) -> None:
-    for name in ("b.csv", "shop/a.csv", "a.csv", "desk/z.jsonl"):
+    for name in ("b.csv", "shop/a.csv", "a.csv", "desk/deep/er/a.csv", "desk/z.jsonl"):
         path = zone.folder(DAY) / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
-    uris = [file.uri.removeprefix("2026-09-01/") for file in zone.files(DAY)]
-    assert uris == ["a.csv", "b.csv", "desk/z.jsonl", "shop/a.csv"]
+    files = zone.files(DAY)
+    uris = [file.uri.removeprefix("2026-09-01/") for file in files]
+    assert uris == ["a.csv", "b.csv", "desk/z.jsonl", "shop/a.csv", "desk/deep/er/a.csv"]
+    assert [(file.folder, file.name) for file in files[2:]] == [
+        ("desk", "z.jsonl"),
+        ("shop", "a.csv"),
+        ("desk", "a.csv"),
+    ]
+    assert {file.day for file in files} == {DAY}
 
 
 def test_only_folders_named_as_days_are_days(zone: LandingZoneResource) -> None:

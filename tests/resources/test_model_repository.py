@@ -3,6 +3,8 @@
 import hashlib
 import resource
 import stat
+import subprocess
+import sys
 import threading
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -27,7 +29,9 @@ def repository(tmp_path: Path) -> ModelRepository:
 
 
 def entries(repository: ModelRepository) -> list[str]:
-    return sorted(path.relative_to(repository.path).as_posix() for path in repository.path.rglob("*"))
+    """All but the writers' locks, which stay."""
+    found = (path.relative_to(repository.path).as_posix() for path in repository.path.rglob("*"))
+    return sorted(name for name in found if name not in {".detector.lock", ".embedder.lock"})
 
 
 def test_models_are_the_folders_with_a_configuration(repository: ModelRepository) -> None:
@@ -102,6 +106,55 @@ def test_writers_at_the_same_time_get_versions_of_their_own(repository: ModelRep
         thread.join()
 
     assert sorted(got) == repository.versions("embedder") == list(range(1, 9))
+
+
+_ADD = """
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+import filelock
+from resources.model_repository import ModelCard, ModelRepository
+
+repository, card = ModelRepository(Path(sys.argv[1])), ModelCard(source=sys.argv[2], created_at=datetime.now(timezone.utc))
+print("ready", flush=True)
+sys.stdin.readline()
+print(repository.add_version("embedder", {"model.onnx": b"one"}, card), flush=True)
+"""
+
+
+def test_processes_that_add_the_same_at_the_same_time_make_one_version(
+    repository: ModelRepository, project_root: Path
+) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", _ADD, repository.path, f"writer {number}"],
+            cwd=project_root,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(4)
+    ]
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    assert [writer.communicate(timeout=60)[0] for writer in writers] == ["1\n"] * 4
+    assert [writer.returncode for writer in writers] == [0] * 4
+    assert repository.version_folders("embedder") == [1]
+
+
+def test_a_number_that_was_given_away_is_not_given_again(repository: ModelRepository) -> None:
+    content = {"model.onnx": b"one"}
+    assert repository.add_version("embedder", content, CARD, above=7) == 8
+    assert repository.add_version("embedder", content, CARD, above=8) == 8
+    assert repository.add_version("embedder", content, CARD) == 8
+    repository.remove_version("embedder", 8)
+    assert repository.add_version("embedder", content, CARD, above=8) == 9
+    assert repository.add_version("embedder", content, CARD, above=12) == 13
 
 
 def test_an_incomplete_folder_is_no_version_and_is_not_overwritten(repository: ModelRepository) -> None:

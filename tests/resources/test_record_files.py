@@ -102,6 +102,14 @@ def test_an_unclosed_quote_gives_up_one_line_only(read: Read) -> None:
     ]
 
 
+def test_thousands_of_broken_lines_are_each_given_up_alone(read: Read) -> None:
+    found = read(b"a,b\n" + b'1,"x" x\n2,y\n' * 5_000)
+    assert found.records[LINE_NO].to_list() == list(range(3, 10_002, 2))
+    assert set(values(found)) == {("2", "y")}
+    assert [one.line_no for one in found.rejected] == list(range(2, 10_002, 2))
+    assert {(one.raw, one.reason) for one in found.rejected} == {('1,"x" x', Rejection.MALFORMED_RECORD)}
+
+
 def test_rows_of_other_lengths_are_kept_apart(read: Read) -> None:
     found = read(b"a,b,c\n1,2\n1,2,3\n1,2,3,4\n")
     assert values(found) == [("1", "2")]
@@ -177,7 +185,11 @@ def test_an_encoding_that_can_spell_lone_surrogates_does_not_break(read: Read) -
         ('{"a": true}', "true"),
         ('{"a": null}', None),
         ('{"b": 1}', None),
-        ('{"a": ["x", {"y": 1}]}', '["x", {"y": 1}]'),
+        ('{"a": NaN}', None),
+        ('{"a": -Infinity}', None),
+        ('{"a": "NaN"}', "NaN"),
+        ('{"a": {}}', None),
+        ('{"a": 1, "a.x": 2}', "1"),
         ('{"a": "\\ud83d\\ude00"}', "😀"),
         ('{"a": "x\\ud83dy"}', "x\ufffdy"),
         ('{"a": "\\u0000"}', "\x00"),
@@ -203,6 +215,10 @@ def test_json_values_come_out_as_text(read: Read, line: str, a: str | None) -> N
         ("{'a': 1}", "not valid JSON"),
         ("[" * 100_000, "not valid JSON"),
         ('{"a": ' + "9" * 5000 + "}", "not valid JSON"),
+        ('{"a": ["x", {"y": 1}]}', "a is a list"),
+        ('{"a": []}', "a is a list"),
+        ('{"a": {"x": {"y": 1}}}', "a is an object"),
+        ('{"o": {"k": 1}, "o.k": 2}', "two values stand at o.k"),
     ],
 )
 def test_a_line_that_is_no_object_is_rejected_and_the_next_is_read(read: Read, line: str, says: str) -> None:
@@ -258,6 +274,15 @@ def test_parquet_values_come_out_as_text(read_table: Read, value: Any, text: str
     assert set(json.loads(found.records[RAW][0])) == {"a", "c"}
     assert set(json.loads(found.records[EXTRA][0])) == {"c"}
     assert found.missing == ["b"]
+
+
+def test_parquet_columns_named_like_patterns_are_columns(tmp_path: Path) -> None:
+    path = tmp_path / "file.parquet"
+    pl.DataFrame({"^a.*$": ["x"], "a": ["y"], "*": ["z"], "": ["w"]}).write_parquet(path)
+    found = read_records(path, PARQUET, ["^a.*$", "*"])
+    assert found.records.select(pl.nth(3, 4)).rows() == [("x", "z")]
+    assert json.loads(found.records[EXTRA][0]) == {"a": "y", "": "w"}
+    assert (found.missing, found.columns) == ([], ["^a.*$", "a", "*", ""])
 
 
 def test_a_parquet_file_without_rows_lacks_nothing(read_table: Read) -> None:

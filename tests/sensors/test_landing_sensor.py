@@ -8,7 +8,7 @@ import pytest
 
 from platform_assets.sensors.landing_sensor import CONTENT_TAG, landing_sensor
 from platform_assets.settings import SettingsResource
-from tests.project import Project
+from tests.project import QUIET, Project, failed_checks
 
 DAY = date(2026, 9, 1)
 INGESTION = ("raw_feedback", "quarantined_feedback", "landed_files")
@@ -38,6 +38,12 @@ def started(
     )
 
 
+def read_to_the_end(project: Project, day: date) -> None:
+    """Read a day's files, and record the end of its run; what lies between needs a server."""
+    assert project.run(day, *INGESTION).success
+    project.instance.report_runless_asset_event(dg.AssetMaterialization("daily_summary", partition=day.isoformat()))
+
+
 def wait_for_files_to_settle(project: Project) -> None:
     for day in project.landing.days():
         for file in project.landing.files(day):
@@ -46,7 +52,7 @@ def wait_for_files_to_settle(project: Project) -> None:
 
 
 def test_an_empty_landing_zone_is_skipped(project: Project) -> None:
-    assert look(project) == ([], "no day holds files that the ledger does not know")
+    assert look(project) == ([], "no day waits: every landed file was read to the end")
 
 
 def test_each_pending_day_gets_one_run_oldest_first(project: Project) -> None:
@@ -64,11 +70,22 @@ def test_each_pending_day_gets_one_run_oldest_first(project: Project) -> None:
 def test_a_file_that_was_just_written_is_left_to_settle(project: Project) -> None:
     project.edit("platform", lambda text: text.replace("settle_s: 0 ", "settle_s: 600 "))
     project.land(DAY, "shop_reviews_1.csv", REVIEWS)
-    assert look(project)[0] == []
+    assert look(project) == ([], "2026-09-01: a file may still be growing")
     wait_for_files_to_settle(project)
     assert len(look(project)[0]) == 1
-    project.land(DAY, "shop_reviews_2.csv", REVIEWS)
+    landed = project.land(DAY, "shop_reviews_2.csv", REVIEWS)
     assert look(project)[0] == [], "the whole day waits for its newest file"
+    ahead = (landed.modified_at + timedelta(days=365)).timestamp()
+    os.utime(landed.path, (ahead, ahead))
+    assert len(look(project)[0]) == 1, "a clock that is wrong holds nothing up"
+
+
+def test_a_day_that_settles_does_not_wait_for_another(project: Project) -> None:
+    project.edit("platform", lambda text: text.replace("settle_s: 0 ", "settle_s: 600 "))
+    project.land(DAY, "shop_reviews_1.csv", REVIEWS)
+    wait_for_files_to_settle(project)
+    project.land(DAY + timedelta(1), "shop_reviews_1.csv", REVIEWS)
+    assert [request.partition_key for request in look(project)[0]] == ["2026-09-01"]
 
 
 @pytest.mark.parametrize(
@@ -84,18 +101,50 @@ def test_unfinished_files_start_nothing(project: Project, name: str) -> None:
 def test_what_the_ledger_knows_starts_nothing_touched_or_landed_again(project: Project) -> None:
     landed = project.land(DAY, "shop_reviews_1.csv", REVIEWS)
     assert len(look(project)[0]) == 1
-    assert project.run(DAY, *INGESTION).success
+    read_to_the_end(project, DAY)
     assert look(project)[0] == []
     landed.path.touch()
     assert look(project)[0] == []
     project.land(DAY, "shop_reviews_1.csv", REVIEWS)
-    assert look(project) == ([], "no day holds files that the ledger does not know")
+    assert look(project) == ([], "no day waits: every landed file was read to the end")
+
+
+def test_a_day_that_was_read_but_not_to_its_end_is_tried_again(project: Project) -> None:
+    project.land(DAY, "shop_reviews_1.csv", REVIEWS)
+    (first,) = look(project)[0]
+    assert project.run(DAY, *INGESTION).success
+    started(project, first)
+    (second,) = look(project)[0]
+    assert second.tags == first.tags
+    assert (first.run_key or "").endswith(":1")
+    assert (second.run_key or "").endswith(":2")
+
+
+def test_a_day_that_a_check_stopped_is_not_tried_again(project: Project) -> None:
+    project.land(DAY, "shop_reviews_1.csv", REVIEWS)
+    stranger = project.land(DAY, "nobody_knows.csv", REVIEWS)
+    (request,) = look(project)[0]
+    run = project.day_job.execute_in_process(
+        run_config=QUIET,
+        instance=project.instance,
+        partition_key=request.partition_key,
+        tags=dict(request.tags),
+        raise_on_error=False,
+    )
+    assert failed_checks(run) == ["raw_feedback:files_match_contract"]
+    assert look(project) == (
+        [],
+        "2026-09-01: stopped by the check raw_feedback:files_match_contract: correct the files or the source, "
+        "then `feedback run --partition 2026-09-01`",
+    )
+    stranger.path.unlink()
+    assert len(look(project)[0]) == 1, "corrected files are a new matter"
 
 
 def test_content_that_goes_away_starts_nothing(project: Project) -> None:
     project.land(DAY, "shop_reviews_1.csv", REVIEWS)
     second = project.land(DAY, "shop_reviews_2.csv", REVIEWS.replace("love", "like"))
-    project.run(DAY, *INGESTION)
+    read_to_the_end(project, DAY)
     second.path.unlink()
     assert look(project)[0] == []
 
@@ -105,10 +154,11 @@ def test_changed_content_starts_a_run_under_a_new_key(project: Project, same_siz
     project.land(DAY, "shop_reviews_1.csv", REVIEWS)
     (first,) = look(project)[0]
     started(project, first, dg.DagsterRunStatus.SUCCESS)
-    project.run(DAY, *INGESTION)
+    read_to_the_end(project, DAY)
     project.land(DAY, "shop_reviews_1.csv", REVIEWS.replace("love", "like" if same_size else "adore"))
     (second,) = look(project)[0]
     assert second.partition_key == first.partition_key
+    assert second.tags != first.tags
     assert second.run_key != first.run_key
 
 

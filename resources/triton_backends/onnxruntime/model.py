@@ -5,6 +5,7 @@ both. It runs in the server's Python environment: nothing of the platform can be
 sequences.
 """
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ class TritonPythonModel:
             )
         config = json.loads(args["model_config"])
         path = Path(args["model_repository"]) / args["model_version"] / "model.onnx"
+        _refuse_other_content(path)
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = _parameter(config, "intra_op_thread_count")
@@ -77,6 +79,20 @@ class TritonPythonModel:
             output_tensors=[
                 pb_utils.Tensor(name, np.ascontiguousarray(value)) for name, value in zip(names, values, strict=True)
             ]
+        )
+
+
+def _refuse_other_content(path: Path) -> None:
+    """Refuses a graph that is not the one on its version's card: results would name a model that did not make them."""
+    card = path.with_name("model.json")
+    if not card.is_file():
+        return
+    expected = json.loads(card.read_text(encoding="utf-8"))["files"][path.name]
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != expected:
+        raise pb_utils.TritonModelException(
+            f"{path} has SHA-256 {found}, its card says {expected}: remove the version's folder and build it again"
         )
 
 
