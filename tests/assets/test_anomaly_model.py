@@ -1,12 +1,13 @@
 """Fitting, serving and scoring with the anomaly model, on a real server."""
 
 from datetime import date
+from pathlib import Path
 
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from platform_assets.assets.anomaly_model import DETECTOR
+from platform_assets.current_model import DETECTOR
 from platform_assets.domain.tables import ANOMALY_MODEL
 from resources.model_repository import ModelRepository
 from tests.assets.conftest import DAYS
@@ -37,10 +38,15 @@ def test_the_model_is_stored_and_served(fitted: Project) -> None:
     assert cells["reference_rows"].unique().item() == reference.height
     assert cells["cell_size"].sum() == reference["content_hash"].n_unique()
     assert set(cells["nearest_feedback_id"]) <= set(reference["feedback_id"])
+    card = ModelRepository(Path(fitted.triton.repository)).card(DETECTOR, version)
+    assert cells["model_hash"].unique().to_list() == [card.files["model.onnx"][:16]]
+    assert cells.select("embedder_version", "embedder_hash").unique().rows() == (
+        reference.select("model_version", "model_hash").unique().rows()
+    )
 
 
 def test_fitting_the_same_again_makes_no_new_version(fitted: Project) -> None:
-    repository = ModelRepository(fitted.root / fitted.settings.platform.triton.repository)
+    repository = ModelRepository(Path(fitted.triton.repository))
     before, cells = repository.versions(DETECTOR), fitted.lake.scan("anomaly_model").collect()
     assert fitted.run(None, "anomaly_model").success
     assert repository.versions(DETECTOR) == before
@@ -56,7 +62,9 @@ def test_a_day_that_is_run_again_is_scored(fitted: Project) -> None:
     assert scored["score"].is_between(-1e-5, 2).all()
     assert (scored["is_anomaly"] == (scored["score"] > scored["threshold"])).all()
     assert scored["nearest_feedback_id"].null_count() == 0
-    assert scored["model_name"].unique().to_list() == [DETECTOR]
+    model = fitted.lake.scan("anomaly_model").select("model_version", "model_hash").unique().collect()
+    named = scores.select("model_name", pl.col("model_version").cast(pl.Int64), "model_hash").unique()
+    assert named.rows() == [(DETECTOR, *model.row(0))], "a row without a vector was looked at, too"
     assert scores.filter(~readable)["score"].null_count() == (~readable).sum()
 
 
@@ -70,29 +78,47 @@ def test_an_anomaly_is_deferred_in_the_same_run(fitted: Project) -> None:
     assert (row["status"], row["route_reason"]) == ("deferred", "anomaly")
 
 
-def test_vectors_of_another_encoder_are_refused_with_what_to_do(fitted: Project) -> None:
+@pytest.mark.parametrize("other_encoder", [("99", None), (None, "0123456789abcdef")])
+def test_vectors_of_another_encoder_are_refused_with_what_to_do(
+    fitted: Project, other_encoder: tuple[str | None, str | None]
+) -> None:
     day = date(2026, 9, 21)
+    known = fitted.rows("feedback_embeddings", DAYS[0]).select("model_version", "model_hash").row(0)
+    version, file_hash = (given or same for given, same in zip(other_encoder, known, strict=True))
     other = fitted.rows("feedback_embeddings", DAYS[0]).with_columns(
-        partition_date=pl.lit(day), model_version=pl.lit("99")
+        partition_date=pl.lit(day), model_version=pl.lit(version), model_hash=pl.lit(file_hash)
     )
     raw = fitted.rows("raw_feedback", DAYS[0]).with_columns(partition_date=pl.lit(day))
     fitted.lake.replace("feedback_embeddings", other, {"partition_date": day})
     fitted.lake.replace("raw_feedback", raw, {"partition_date": day})
     scoring = fitted.run(day, "anomaly_scores")
     assert failure_line(scoring, "anomaly_scores") == (
-        "the vectors come from text_embedder 99, the anomaly model was fitted on 1: "
-        "run `feedback run --select anomaly_model`"
+        f"the vectors come from text_embedder {version} {file_hash}, the anomaly model was fitted on "
+        f"{' '.join(known)}: run `feedback run --select anomaly_model`"
     )
     assert materialized(scoring) == set()
     scores = fitted.rows("anomaly_scores", DAYS[0]).with_columns(partition_date=pl.lit(day))
     fitted.lake.replace("anomaly_scores", scores, {"partition_date": day})
     normalizing = fitted.run(day, "normalized_feedback")
     assert failure_line(normalizing, "normalized_feedback") == (
-        "the day's vectors come from text_embedder 99, version 1 serves now: "
+        f"the day's vectors come from text_embedder {version} {file_hash}, {' '.join(known)} serves now: "
         "materialize feedback_embeddings of this day again"
     )
     assert fitted.rows("normalized_feedback", day).is_empty()
     fitted.lake.replace("feedback_embeddings", other.clear(), {"partition_date": day})
+
+
+def test_a_fit_after_its_versions_were_lost_gets_a_number_of_its_own_and_scores(fitted: Project) -> None:
+    repository = ModelRepository(Path(fitted.triton.repository))
+    before = int(fitted.lake.scan("anomaly_model").select(pl.col("model_version").max()).collect().item())
+    for version in repository.versions(DETECTOR):
+        repository.remove_version(DETECTOR, version)
+    assert fitted.run(None, "anomaly_model").success
+    assert repository.versions(DETECTOR) == [before + 1]
+    assert fitted.run(DAYS[0]).success
+    scores = fitted.rows("anomaly_scores", DAYS[0])
+    assert scores["model_version"].unique().to_list() == [str(before + 1)]
+    assert scores["score"].null_count() < scores.height
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """A whole day through every asset, on a real server."""
 
-from datetime import date
+import os
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -9,6 +11,7 @@ from polars.testing import assert_frame_equal
 from platform_assets.domain.raw_feedback import sendable
 from platform_assets.domain.tables import TABLES
 from platform_assets.jobs import DAY_ASSETS
+from resources.model_repository import ModelRepository
 from tests.project import Project, failed_checks, failure_line, materialized
 
 pytestmark = pytest.mark.integration
@@ -48,6 +51,8 @@ def test_every_readable_text_has_a_vector_that_says_its_model(two_days: Project,
     assert vectors["model_name"].unique().to_list() == ["text_embedder"]
     assert vectors["model_version"].unique().to_list() == [two_days.triton.metadata("text_embedder").version]
     assert (vectors.filter(readable)["token_count"] >= 3).all()
+    card = ModelRepository(Path(two_days.triton.repository)).card("text_embedder", int(vectors["model_version"][0]))
+    assert vectors["model_hash"].unique().to_list() == [card.files["model.onnx"][:16]]
 
 
 def test_all_blocking_checks_pass_and_each_check_gave_a_result(project: Project) -> None:
@@ -95,10 +100,43 @@ def test_landing_the_same_content_again_changes_nothing(project: Project) -> Non
     project.run(DAY, "raw_feedback", "quarantined_feedback", "landed_files")
     before = data_of_ingestion(project)
     assert project.land(DAY, "shop_reviews_1.csv", GOOD) == landed
-    landed.path.touch()
     project.run(DAY, "raw_feedback", "quarantined_feedback", "landed_files")
     for rows, then in zip(data_of_ingestion(project), before, strict=True):
         assert_frame_equal(rows, then)
+    # Only the ledger knows that the file was touched.
+    os.utime(landed.path, (2_000_000_000, 2_000_000_000))
+    project.run(DAY, "raw_feedback", "quarantined_feedback", "landed_files")
+    before[-1] = before[-1].with_columns(modified_at=pl.lit(datetime.fromtimestamp(2_000_000_000, UTC)))
+    for rows, then in zip(data_of_ingestion(project), before, strict=True):
+        assert_frame_equal(rows, then)
+
+
+@pytest.mark.parametrize("read_before", [True, False])
+def test_of_records_with_one_id_the_last_that_landed_wins(project: Project, read_before: bool) -> None:
+    """In the order of reading; of files that were read together, in that of their time stamps."""
+    first = project.land(DAY, "shop_reviews_b.csv", GOOD)
+    if read_before:
+        project.run(DAY, "raw_feedback", "quarantined_feedback", "landed_files")
+    correction = project.land(DAY, "shop_reviews_a.csv", GOOD.replace("love", "adore"))
+    older = (first.modified_at - timedelta(days=1)).timestamp()
+    os.utime(correction.path, (older, older))
+    assert project.run(DAY, "raw_feedback", "quarantined_feedback", "landed_files").success
+    winner = "shop_reviews_a.csv" if read_before else "shop_reviews_b.csv"
+    raw, letters = project.rows("raw_feedback", DAY), project.rows("quarantined_feedback", DAY)
+    assert raw["file_uri"].unique().to_list() == [f"{DAY}/{winner}"]
+    assert letters["reason"].to_list() == ["superseded"] * 2
+    assert all(f"{winner} line" in detail for detail in letters["detail"])
+
+
+def test_a_rating_is_read_by_the_range_that_landed_with_its_file(project: Project) -> None:
+    note = "columns: {text: answer, rating: points}\nrating_range: [0, 10]\n"
+    project.landing.write_note(DAY, "survey", "_source.yaml", note)
+    outside = project.root / "answers.csv"
+    outside.write_text("answer,points\nDer Stuhl steht in der Küche und die Lampe steht daneben,5\n")
+    project.landing.land(outside, DAY, "survey")
+    assert project.run(DAY).success
+    row = project.rows("normalized_feedback", DAY).row(0, named=True)
+    assert (row["language"], row["sentiment"], row["sentiment_score"]) == ("de", "neutral", 0.0)
 
 
 def data_of_ingestion(project: Project) -> list[pl.DataFrame]:

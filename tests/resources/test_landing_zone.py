@@ -94,7 +94,8 @@ def test_a_reader_never_sees_a_part_of_a_file(zone: LandingZoneResource, outside
     "name",
     [".hidden.csv", "_source.yaml", "~lock.csv", "a.csv.part", "a.CSV.TMP", "a.csv.filepart", "a.csv~",
      "a.crdownload", "a.csv.swp",
-     "_later/a.csv", ".git/a.csv", "shop.part/a.csv", "shop/_note.csv", "shop/.deeper/a.csv", "shop/deeper.part/b/a.csv"],
+     "_later/a.csv", ".git/a.csv", "shop.part/a.csv", "shop/_note.csv", "shop/.deeper/a.csv",
+     "shop/deeper.part/b/a.csv"],
 )  # fmt: skip
 def test_unfinished_and_hidden_names_are_no_files(zone: LandingZoneResource, name: str) -> None:
     path = zone.folder(DAY) / name

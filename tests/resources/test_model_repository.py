@@ -115,7 +115,8 @@ from pathlib import Path
 import filelock
 from resources.model_repository import ModelCard, ModelRepository
 
-repository, card = ModelRepository(Path(sys.argv[1])), ModelCard(source=sys.argv[2], created_at=datetime.now(timezone.utc))
+repository = ModelRepository(Path(sys.argv[1]))
+card = ModelCard(source=sys.argv[2], created_at=datetime.now(timezone.utc))
 print("ready", flush=True)
 sys.stdin.readline()
 print(repository.add_version("embedder", {"model.onnx": b"one"}, card), flush=True)
