@@ -33,6 +33,8 @@ test: setup
 
 # A server that a run started goes when the UI goes. The default signals are restored for a shell without job control.
 dev: setup
+	@$(BIN)/python -c "import socket, sys; sys.exit(not socket.socket().connect_ex(('127.0.0.1', $${PORT:-3000})))" || \
+	{ echo "error: port $${PORT:-3000} is taken: choose another with \`make dev PORT=3001\`" >&2; exit 2; }
 	@trap 'exit 0' INT TERM; trap '$(FEEDBACK) triton stop >/dev/null' EXIT; \
 	env --default-signal=INT,TERM $(BIN)/dagster dev --host 127.0.0.1 --port $${PORT:-3000} || test $$? -eq 130
 
