@@ -79,13 +79,27 @@ def _show(report: CheckReport) -> None:
     if not report.entries:
         click.echo("no run has been started yet: land files with `feedback ingest FILE…`, then `feedback run`")
         return
-    if report.worth_reading:
+    lacking = [entry for entry in report.entries if entry.outcome is Outcome.NOT_ENOUGH_DATA]
+    telling = [entry for entry in report.worth_reading if entry.outcome is not Outcome.NOT_ENOUGH_DATA]
+    if telling:
         columns = ["day", "asset", "check", "outcome", "value", "limit", "finding"]
-        print_table(columns, list(_rows(report.worth_reading)))
+        print_table(columns, list(_rows(telling)))
+    for line in _summed_up(lacking):
+        click.echo(line)
     counts = report.counts()
     told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in reversed(Outcome) if counts[outcome])
     click.echo(f"\n{len(report.days)} days, {len(report.entries)} checks: {told}")
     say("All of them: `feedback report --format html`, or --format json")
+
+
+def _summed_up(entries: Sequence[CheckEntry]) -> Iterator[str]:
+    """A line for the days on which a check lacked the same thing: none of them asks for anything to be done."""
+    alike: dict[tuple[str, str, str], list[date]] = {}
+    for entry in entries:
+        alike.setdefault((entry.asset, entry.check, entry.sentence), []).append(entry.day)
+    for (asset, check, sentence), days in alike.items():
+        when = f"{days[0]}" if len(days) == 1 else f"{len(days)} days, {days[0]} to {days[-1]}"
+        yield f"{asset} {check}, {when}: {sentence}"
 
 
 def _rows(entries: Sequence[CheckEntry]) -> Iterator[Sequence[Cell]]:
