@@ -6,7 +6,7 @@ What is measured belongs to the benchmark's own file.
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -29,9 +29,11 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def run(command: Sequence[str], **options: object) -> Callable[[], object]:
+def run(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None
+) -> Callable[[], object]:
     """A call that runs `command` to its end and raises if it fails."""
-    return lambda: subprocess.run(command, check=True, capture_output=True, **options)  # type: ignore[call-overload]
+    return lambda: subprocess.run(command, check=True, capture_output=True, env=env, cwd=cwd)
 
 
 def interleaved(one: Callable[[], object], other: Callable[[], object], rounds: int) -> tuple[float, list[float]]:

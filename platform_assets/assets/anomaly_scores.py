@@ -1,7 +1,5 @@
 """`anomaly_scores`: how unlike the reference each record of the day is, from Triton."""
 
-from datetime import date
-
 import dagster as dg
 import polars as pl
 
@@ -62,14 +60,9 @@ def anomaly_scores(
             model_hash=pl.lit(None if cells is None else cells["model_hash"][0]),
         )
     )
-    anomalies = int(table["is_anomaly"].sum())
     return dg.Output(
         conform(table, ANOMALY_SCORES),
-        metadata={
-            "scored": scored.height,
-            "anomalies": anomalies,
-            "partition": str(date.fromisoformat(context.partition_key)),
-        },
+        metadata={"scored": scored.height, "anomalies": int(table["is_anomaly"].sum())},
     )
 
 
@@ -90,13 +83,12 @@ def _score(usable: pl.DataFrame, cells: pl.DataFrame, triton: TritonResource) ->
     if usable.is_empty():
         return pl.DataFrame(schema=_SCORED)
     answer = triton.infer(DETECTOR, {"embeddings": matrix(usable["embedding"])}, version=version)
-    threshold = cells["threshold"][0]
     return (
         usable.select("feedback_id")
         .with_columns(
             score=pl.Series(answer["score"].reshape(-1), dtype=pl.Float64),
             cell=pl.Series(answer["cell"].reshape(-1), dtype=pl.Int64),
-            threshold=pl.lit(threshold),
+            threshold=pl.lit(cells["threshold"][0]),
         )
         .with_columns(is_anomaly=pl.col("score") > pl.col("threshold"))
         .join(cells.select("cell", "nearest_feedback_id"), on="cell", how="left", maintain_order="left")
