@@ -45,8 +45,8 @@ class CheckEntry:
     reason: str = ""
     """Why the limit is where it is."""
     examples: list[str] = field(default_factory=list)
-    tried: bool = True
-    """Whether a run was to evaluate it; only of interest where none did."""
+    given_up: bool = False
+    """Whether a run was to evaluate it and ended without."""
     picture: str = ""
     """The value over the days before: a data URI of an SVG."""
 
@@ -81,12 +81,8 @@ class CheckReport:
 
     @property
     def blocked(self) -> bool:
-        """Whether a check that stops what follows failed, or was to be evaluated and was not."""
-        return any(
-            entry.blocking
-            and (entry.outcome is Outcome.FAILED or (entry.outcome is Outcome.NOT_EVALUATED and entry.tried))
-            for entry in self.entries
-        )
+        """Whether a check that stops what follows failed, or its run ended without it."""
+        return any(entry.blocking and (entry.outcome is Outcome.FAILED or entry.given_up) for entry in self.entries)
 
     @property
     def worth_reading(self) -> list[CheckEntry]:
@@ -133,7 +129,8 @@ def read_report(
             if isinstance(evaluation, AssetCheckEvaluation):
                 entries.append(entry_of(evaluation, day))
             else:
-                entries.append(not_evaluated(key, day, blocking=graph.get(key).blocking, tried=record is not None))
+                fate = _fate(instance, record.run_id if record else None)
+                entries.append(not_evaluated(key, day, blocking=graph.get(key).blocking, fate=fate))
     return CheckReport(entries)
 
 
@@ -164,17 +161,31 @@ def entry_of(evaluation: AssetCheckEvaluation, day: date) -> CheckEntry:
     )
 
 
-def not_evaluated(key: dg.AssetCheckKey, day: date, *, blocking: bool, tried: bool) -> CheckEntry:
+class Fate(StrEnum):
+    """Why a check has no result."""
+
+    NO_RUN = "no run of this day has come to it yet"
+    UNDER_WAY = "its run is under way"
+    ENDED_BEFORE = "the run ended before the check did"
+
+
+def _fate(instance: dg.DagsterInstance, run_id: str | None) -> Fate:
+    if run_id is None:
+        return Fate.NO_RUN
+    run = instance.get_run_by_id(run_id)
+    return Fate.UNDER_WAY if run and not run.is_finished else Fate.ENDED_BEFORE
+
+
+def not_evaluated(key: dg.AssetCheckKey, day: date, *, blocking: bool, fate: Fate) -> CheckEntry:
     """The entry of a check without a result."""
-    asset = key.asset_key.to_user_string()
     return CheckEntry(
         day=day,
-        asset=asset,
+        asset=key.asset_key.to_user_string(),
         check=key.name,
         outcome=Outcome.NOT_EVALUATED,
         blocking=blocking,
-        tried=tried,
-        sentence=("the run ended before the check did" if tried else f"no run of this day has come to {asset} yet"),
+        given_up=fate is Fate.ENDED_BEFORE,
+        sentence=fate.value,
     )
 
 

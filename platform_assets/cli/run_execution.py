@@ -14,7 +14,7 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 )
 from dagster_shared.error import SerializableErrorInfo
 
-from platform_assets.check_report import CheckEntry, Outcome, entry_of, not_evaluated
+from platform_assets.check_report import CheckEntry, Fate, Outcome, entry_of, not_evaluated
 from platform_assets.cli.project import QUIET
 
 _GATE = "DagsterAssetCheckFailedError"
@@ -104,7 +104,7 @@ class Runner:
             result.checks[data.asset_check_key] = entry_of(data, result.day or date.min)
         elif isinstance(data, AssetCheckEvaluationPlanned):
             key = data.asset_check_key
-            result.checks[key] = not_evaluated(key, result.day or date.min, blocking=False, tried=True)
+            result.checks[key] = not_evaluated(key, result.day or date.min, blocking=False, fate=Fate.ENDED_BEFORE)
         elif event.event_type is DagsterEventType.ASSET_MATERIALIZATION and event.asset_key is not None:
             result.materialized.add(event.asset_key.to_user_string())
         elif event.event_type is DagsterEventType.STEP_START:

@@ -18,7 +18,8 @@ def test_every_query_is_loaded(project: Project, project_root: Path) -> None:
     project.feedback("run", "--select", "raw_feedback")
     answer = project.feedback(
         "query",
-        "select (select count(*) from raw_feedback) as loaded, (select count(distinct text) from raw_feedback) as texts,"
+        "select (select count(*) from raw_feedback) as loaded, "
+        " (select count(distinct text) from raw_feedback) as texts,"
         " (select count(*) from quarantined_feedback) as quarantined",
         "--format",
         "json",
