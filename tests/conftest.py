@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,11 @@ import pytest
 
 from resources.embedded_triton import EmbeddedTriton
 from resources.triton import TritonResource
+
+
+def pytest_configure() -> None:
+    """Let the processes that tests start be interrupted: a shell ignores Ctrl-C for what it runs in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
