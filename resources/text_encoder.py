@@ -51,6 +51,7 @@ class TextEncoder:
         embedder: A model from `input_ids` and `attention_mask` to `embeddings`.
         token_budget: Rows times the longest row's tokens that one request to the embedder may hold; a row
             longer than that is sent alone.
+        ensemble: A model that chains the two, from `text` to `embeddings`, `token_count` and `truncated`.
     """
 
     def __init__(
@@ -60,11 +61,13 @@ class TextEncoder:
         tokenizer: str = "tokenizer",
         embedder: str = "text_embedder",
         token_budget: int = 512,
+        ensemble: str = "feedback_encoder",
     ) -> None:
         self._triton = triton
         self._tokenizer = tokenizer
         self._embedder = embedder
         self._token_budget = token_budget
+        self._ensemble = ensemble
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
         """Encodes texts with one version of each model, taken at the start.
@@ -92,14 +95,33 @@ class TextEncoder:
             self._embed(embedder, token_ids, encoded.embeddings[window])
         return encoded
 
+    def encode_in_one_trip(self, texts: Sequence[str]) -> EncodedTexts:
+        """Encodes as `encode` does, through the ensemble: each text travels once, and none is cut by length.
+
+        Meant for a few texts; many of unequal length are faster with `encode`.
+
+        Raises:
+            ResourceError: As `TritonResource.infer` raises it.
+        """
+        import numpy as np
+
+        embedder = self._triton.metadata(self._embedder)
+        answer = self._triton.infer(self._ensemble, {"text": _as_bytes(texts)})
+        return EncodedTexts(
+            embeddings=answer["embeddings"].astype(np.float32, copy=False),
+            token_count=answer["token_count"].reshape(-1).astype(np.int32, copy=False),
+            truncated=answer["truncated"].reshape(-1).astype(np.bool_, copy=False),
+            model_name=embedder.name,
+            model_version=embedder.version,
+        )
+
     def _tokenize(
         self, model: ModelMetadata, texts: Sequence[str], encoded: EncodedTexts, start: int
     ) -> list[NDArray[np.int32]]:
         """The token ids of each text, without padding; counts and flags go into `encoded`."""
         import numpy as np
 
-        text = np.empty((len(texts), 1), dtype=np.object_)
-        text[:, 0] = [one.encode(errors="replace") for one in texts]
+        text = _as_bytes(texts)
         # Cut here, because the answers to two requests differ in their padding.
         cuts = cut_rows({"text": text}, max_rows=max(model.max_batch_size, 1), max_bytes=self._triton.max_request_bytes)
         answers = self._triton.infer_many(model.name, ({"text": text[cut]} for cut in cuts), version=model.version)
@@ -146,6 +168,15 @@ def _padded(rows: Sequence[NDArray[np.int32]]) -> Mapping[str, Tensor]:
         input_ids[index, : len(row)] = row
         attention_mask[index, : len(row)] = 1
     return {"input_ids": input_ids, "attention_mask": attention_mask}
+
+
+def _as_bytes(texts: Sequence[str]) -> Tensor:
+    """Texts as a BYTES tensor of shape (texts, 1)."""
+    import numpy as np
+
+    text = np.empty((len(texts), 1), dtype=np.object_)
+    text[:, 0] = [one.encode(errors="replace") for one in texts]
+    return text
 
 
 def _dims(embedder: ModelMetadata) -> int:

@@ -87,7 +87,7 @@ def normalized_feedback(
 def taxonomy_prototypes(taxonomy: Taxonomy, encoder: TextEncoder) -> tuple[Prototypes, str]:
     """Encode the taxonomy's examples; also the version of the encoder that did it."""
     owner = [index for index, category in enumerate(taxonomy.categories) for _ in category.examples]
-    encoded = encoder.encode([example for category in taxonomy.categories for example in category.examples])
+    encoded = encoder.encode_in_one_trip([example for category in taxonomy.categories for example in category.examples])
     keys = [category.key for category in taxonomy.categories]
     return prototypes(keys, owner, encoded.embeddings), encoded.model_version
 

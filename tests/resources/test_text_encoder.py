@@ -57,11 +57,14 @@ def test_order_is_kept_over_many_batches_of_all_lengths(encoder: TextEncoder) ->
         np.testing.assert_allclose(encoder.encode([texts[index]]).embeddings[0], encoded.embeddings[index], atol=1e-5)
 
 
-def test_the_ensemble_gives_the_same(encoder: TextEncoder, triton: TritonResource) -> None:
-    answer = triton.infer("feedback_encoder", {"text": as_tensor(TEXTS)})
-    encoded = encoder.encode(TEXTS)
-    np.testing.assert_allclose(answer["embeddings"], encoded.embeddings, atol=1e-5)
-    np.testing.assert_array_equal(answer["token_count"][:, 0], encoded.token_count)
+def test_the_ensemble_gives_the_same(encoder: TextEncoder) -> None:
+    # More than one request of the ensemble.
+    texts = [f"{text} {index}" for index in range(40) for text in TEXTS]
+    one_trip, encoded = encoder.encode_in_one_trip(texts), encoder.encode(texts)
+    np.testing.assert_allclose(one_trip.embeddings, encoded.embeddings, atol=1e-5)
+    np.testing.assert_array_equal(one_trip.token_count, encoded.token_count)
+    np.testing.assert_array_equal(one_trip.truncated, encoded.truncated)
+    assert (one_trip.model_name, one_trip.model_version) == (encoded.model_name, encoded.model_version)
 
 
 def test_a_text_of_20000_words_is_cut_and_flagged_and_its_neighbours_are_not(encoder: TextEncoder) -> None:
