@@ -6,7 +6,6 @@ from typing import Final
 import polars as pl
 
 from resources.delta_lake import DeltaLakeResource
-from resources.errors import ConfigurationError
 from resources.model_repository import ModelRepository
 
 DETECTOR: Final = "anomaly_detector"
@@ -40,18 +39,18 @@ def is_fitted(lake: DeltaLakeResource, repository: Path) -> bool:
     cells = current_model(lake)
     if cells is None:
         return False
-    try:
-        return int(cells["model_version"][0]) in ModelRepository(repository).versions(DETECTOR)
-    except ConfigurationError:
-        return True
+    return not repository.is_dir() or int(cells["model_version"][0]) in ModelRepository(repository).versions(DETECTOR)
 
 
 def model_hash(repository: Path, model: str, version: str) -> str:
     """The first 16 hex digits of the SHA-256 of a version's graph, by its card.
 
-    Empty where the repository is not at hand, as for a server elsewhere: the version number has to do.
+    Empty where the version is not at hand, as for a server elsewhere: its number has to do.
+
+    Raises:
+        ConfigurationError: the version is here, but its card cannot be read.
     """
-    try:
-        return ModelRepository(repository).card(model, int(version)).files.get(_GRAPH, "")[:_HASH_DIGITS]
-    except ConfigurationError:
+    models = ModelRepository(repository)
+    if not models.version_path(model, int(version)).is_dir():
         return ""
+    return models.card(model, int(version)).files.get(_GRAPH, "")[:_HASH_DIGITS]

@@ -46,11 +46,12 @@ def feedback_embeddings(
     with clear_failures():
         encoder = TextEncoder(triton, token_budget=settings.get().platform.triton.token_budget)
         encoded = encoder.encode(texts["text"].to_list())
+        file_hash = model_hash(Path(triton.repository), encoded.model_name, encoded.model_version)
     table = rows.join(_vectors(texts, encoded), on="content_hash", how="left", maintain_order="left").with_columns(
         status=pl.col("status").fill_null("no_text"),
         model_name=pl.lit(encoded.model_name),
         model_version=pl.lit(encoded.model_version),
-        model_hash=pl.lit(model_hash(Path(triton.repository), encoded.model_name, encoded.model_version)),
+        model_hash=pl.lit(file_hash),
     )
     counts = dict(table.group_by("status").len().iter_rows())
     return dg.Output(
