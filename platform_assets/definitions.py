@@ -1,6 +1,7 @@
 """Assembles the code location: assets, checks, sensors, jobs and resources, and nothing else.
 
-Loading it reads `config/thresholds.yaml`, which says what blocks; nothing runs when the module is imported.
+Loading it reads `config/thresholds.yaml`, which says what blocks, and `config/sources.yaml`, which says what is pulled;
+nothing runs when the module is imported.
 """
 
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from platform_assets.domain.thresholds import CheckLimits
 from platform_assets.jobs import feedback_day, fit_anomaly_model
 from platform_assets.sensors.anomaly_model_sensor import anomaly_model_sensor
 from platform_assets.sensors.landing_sensor import landing_sensor
+from platform_assets.sensors.pull_sensors import pull_sensors
 from platform_assets.settings import (
     Settings,
     SettingsResource,
@@ -44,7 +46,7 @@ def build_defs(settings: Settings, resource_overrides: Mapping[str, object] | No
         resource_overrides: resources that replace the project's own, by key.
 
     Raises:
-        ConfigurationError: `config/thresholds.yaml` is not valid.
+        ConfigurationError: `config/thresholds.yaml` or `config/sources.yaml` is not valid.
     """
     resources: dict[str, object] = {
         "settings": SettingsResource(project=str(settings.project)),
@@ -66,6 +68,7 @@ def build_defs(settings: Settings, resource_overrides: Mapping[str, object] | No
         sensors=[
             landing_sensor,
             anomaly_model_sensor,
+            *pull_sensors(settings),
             dg.AutomationConditionSensorDefinition(
                 "default_automation_condition_sensor",
                 target=dg.AssetSelection.all(),

@@ -1,6 +1,7 @@
 """The project's configuration, read and validated where it is needed, and the resources that it describes.
 
-This is the one place that looks at the environment. Nothing is read when this module is imported.
+This and `pulls.py`, which reads the secrets of sources, are the places that look at the environment. Nothing is read
+when this module is imported.
 """
 
 import os
@@ -19,7 +20,7 @@ from resources.delta_lake import DeltaIOManager, DeltaLakeResource
 from resources.errors import ConfigurationError
 from resources.landing_zone import LandingZoneResource
 from resources.triton import TritonResource
-from resources.yaml_file import load_yaml
+from resources.yaml_file import load_yaml, parse_yaml
 
 PROJECT_VARIABLE: Final = "FEEDBACK_PROJECT"
 TRITON_URL_VARIABLE: Final = "TRITON_URL"
@@ -88,9 +89,9 @@ class Settings:
         """`config/thresholds.yaml`."""
         return load_yaml(self._file("thresholds"), Thresholds)
 
-    def source_note(self, path: Path) -> Source:
-        """The contract that was landed together with a file, instead of one in sources.yaml."""
-        return load_yaml(path, Source)
+    def source_note(self, text: str, where: str) -> Source:
+        """The contract that was landed together with a file, instead of one in sources.yaml; `where` it lies."""
+        return parse_yaml(text, where, Source)
 
     def path(self, relative: str) -> str:
         """A path of the configuration as an absolute one; URIs stay as they are."""

@@ -3,17 +3,18 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
+from functools import lru_cache
 from typing import Final
 
 import dagster as dg
 from dagster import DagsterEventType
 
-from platform_assets.landed_sources import content_of, note_of
-from resources.delta_lake import DeltaLakeResource
+from platform_assets.file_ledger import LEDGER, FileLedger
+from platform_assets.landed_sources import LandedSources
+from platform_assets.settings import Settings
 from resources.landing_zone import LandedFile, LandingZoneResource
 
-_LEDGER: Final = "landed_files"
 _LAST: Final = "daily_summary"
 
 
@@ -22,64 +23,65 @@ class WaitingDays:
     """Days that wait, and days that must be waited for."""
 
     content: dict[date, str] = field(default_factory=dict)
-    """The days to run, ascending, each with a hash over what it holds; the same until something changes."""
+    """The days to run, ascending, each with a hash over its files; the same until one of them is written to."""
     unsettled: list[date] = field(default_factory=list)
     """Days with a file that may still be growing."""
 
 
 def waiting_days(
-    landing: LandingZoneResource,
-    lake: DeltaLakeResource,
+    settings: Settings,
     instance: dg.DagsterInstance,
     *,
-    complete: Callable[[LandedFile], bool] = lambda _: True,
+    complete: Callable[[LandedFile, LandedSources], bool] = lambda file, sources: True,
 ) -> WaitingDays:
     """Compare the landing zone with the ledger, and the ledger with the summaries.
 
-    A touched file changes nothing. A file whose size and time stamp are the ledger's is known without reading it.
+    A touched file changes nothing. Only a file that the ledger knows with other bytes is looked into.
 
     Args:
-        landing: the landing zone.
-        lake: the tables.
+        settings: of the project.
         instance: knows which days came to their end.
         complete: whether a file may be read yet; a day with one that may not is left for later.
     """
-    ledger = _read_ledger(lake)
-    unfinished = _unfinished(instance, {known.day for known in ledger.values()})
+    landing = settings.landing()
+    ledger = FileLedger.of(settings.lake())
+    sources = LandedSources(landing, settings)
+    unfinished = _unfinished(instance, {entry.partition_date for entry in ledger.entries.values()})
     waiting = WaitingDays()
     for day in sorted({*landing.days(), *unfinished}):
         files = landing.files(day)
-        if not all(complete(file) for file in files):
+        if not all(complete(file, sources) for file in files):
             waiting.unsettled.append(day)
             continue
-        now = {file.uri: _content(file, landing, ledger) for file in files}
-        is_new = any(uri not in ledger or ledger[uri].content != content for uri, content in now.items())
-        if is_new or day in unfinished:
-            listing = "\n".join(f"{uri} {content}" for uri, content in sorted(now.items()))
-            waiting.content[day] = hashlib.sha256(listing.encode()).hexdigest()
+        if day in unfinished or any(_is_new(file, landing, ledger, sources) for file in files):
+            waiting.content[day] = _listing_hash(files, sources)
     return waiting
 
 
-@dataclass(frozen=True)
-class _Known:
-    day: date
-    content: str
-    size_bytes: int
-    modified_at: datetime
+def _is_new(file: LandedFile, landing: LandingZoneResource, ledger: FileLedger, sources: LandedSources) -> bool:
+    """Whether reading the file's day would change what the tables hold of it."""
+    entry = ledger.entries.get(file.uri)
+    if entry is None or entry.contract_hash != sources.contract_hash(file):
+        return True
+    if ledger.is_superfluous(entry) or ledger.has_lost_its_original(entry):
+        return True
+    if entry.is_untouched(file):
+        return False
+    return entry.size_bytes != file.size_bytes or entry.content_hash != _hash(landing, file)
 
 
-def _read_ledger(lake: DeltaLakeResource) -> dict[str, _Known]:
-    if not lake.exists(_LEDGER):
-        return {}
-    columns = ("file_uri", "partition_date", "content_hash", "size_bytes", "modified_at")
-    rows = lake.scan(_LEDGER).select(columns).collect().iter_rows()
-    return {uri: _Known(day, content, size, modified_at) for uri, day, content, size, modified_at in rows}
+@lru_cache(maxsize=100_000)
+def _hash(landing: LandingZoneResource, file: LandedFile) -> str:
+    """SHA-256 of a file in a state that its time stamp tells: looked at in every tick, read once."""
+    return landing.content_hash(file)
 
 
-def _content(file: LandedFile, landing: LandingZoneResource, ledger: dict[str, _Known]) -> str:
-    known = ledger.get(file.uri)
-    unchanged = known and known.size_bytes == file.size_bytes and known.modified_at == file.modified_at
-    return known.content if known and unchanged and not note_of(file, landing) else content_of(file, landing)
+def _listing_hash(files: list[LandedFile], sources: LandedSources) -> str:
+    listing = "\n".join(
+        f"{file.uri} {file.size_bytes} {file.modified_at.isoformat()} {file.etag} {sources.contract_hash(file)}"
+        for file in files
+    )
+    return hashlib.sha256(listing.encode()).hexdigest()
 
 
 def _unfinished(instance: dg.DagsterInstance, read: set[date]) -> set[date]:
@@ -87,6 +89,6 @@ def _unfinished(instance: dg.DagsterInstance, read: set[date]) -> set[date]:
     events = instance.event_log_storage
     loaded, summed_up = (
         events.get_latest_storage_id_by_partition(dg.AssetKey(name), DagsterEventType.ASSET_MATERIALIZATION)
-        for name in (_LEDGER, _LAST)
+        for name in (LEDGER, _LAST)
     )
     return {day for day in read if summed_up.get(day.isoformat(), 0) <= loaded.get(day.isoformat(), 0)}

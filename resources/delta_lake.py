@@ -16,6 +16,7 @@ import polars as pl
 from pydantic import Field
 
 from resources.errors import ConfigurationError, ServerUnavailableError
+from resources.staged_partition import StagedPartition
 
 PARTITION_COLUMN = "partition_date"
 _ATTEMPTS = 8
@@ -82,6 +83,46 @@ class DeltaLakeResource(dg.ConfigurableResource[None]):
 
         self._commit(table, write)
 
+    def stage(self, table: str, schema: dict[str, pl.DataType], day: date) -> StagedPartition:
+        """Begin a partition that is too big to be held in memory; `publish` makes it the table's."""
+        return StagedPartition(self.uri(table), schema, PARTITION_COLUMN, day)
+
+    def publish(self, table: str, staged: StagedPartition) -> None:
+        """Make the staged rows the partition of `table`, in one commit; they replace what was there.
+
+        Raises:
+            ConfigurationError: the place cannot be written.
+            ServerUnavailableError: the race for the same partition was lost too often.
+        """
+        from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+        from deltalake.transaction import create_table_with_add_actions
+
+        columns = [staged.partition_column]
+        schema = Schema.from_arrow(pl.DataFrame(schema=staged.schema).to_arrow().schema)
+        actions = staged.actions()
+
+        def write() -> None:
+            uri = self.uri(table)
+            if not self.exists(table):
+                create_table_with_add_actions(uri, schema, actions, mode="error", partition_by=columns)
+                return
+            current = DeltaTable(uri)
+            # Two commits that add the first files of a partition do not see each other; of two that carry the same
+            # transaction id, one fails.
+            name = f"{staged.partition_column}={staged.day}"
+            transaction = Transaction(name, (current.transaction_version(name) or 0) + 1)
+            current.create_write_transaction(
+                list(actions),
+                "overwrite",
+                schema,
+                columns,
+                [(staged.partition_column, "=", staged.day.isoformat())],
+                commit_properties=CommitProperties(app_transactions=[transaction]),
+            )
+
+        self._commit(table, write)
+        staged.release()
+
     def scan(self, table: str) -> pl.LazyFrame:
         """All rows of `table`.
 
@@ -120,19 +161,23 @@ class DeltaLakeResource(dg.ConfigurableResource[None]):
 
 
 class DeltaIOManager(dg.ConfigurableIOManager):
-    """Stores an asset's frame as its day's partition of the table named after the asset."""
+    """Stores an asset's rows as its day's partition of the table named after the asset."""
 
     root: str = Field(description="Folder or s3:// URI that holds one sub-folder a table.")
 
-    def handle_output(self, context: dg.OutputContext, obj: pl.DataFrame) -> None:
+    def handle_output(self, context: dg.OutputContext, obj: pl.DataFrame | StagedPartition) -> None:
         """Replace the partition; rows, commit and place go into the materialization's metadata."""
         lake = DeltaLakeResource(root=self.root)
         table = context.asset_key.path[-1]
         day = date.fromisoformat(context.partition_key)
+        rows = obj.height
         with _final():
-            lake.replace(table, obj, {PARTITION_COLUMN: day})
+            if isinstance(obj, StagedPartition):
+                lake.publish(table, obj)
+            else:
+                lake.replace(table, obj, {PARTITION_COLUMN: day})
         context.add_output_metadata(
-            {"dagster/row_count": obj.height, "dagster/uri": lake.uri(table), "delta_version": lake.version(table)}
+            {"dagster/row_count": rows, "dagster/uri": lake.uri(table), "delta_version": lake.version(table)}
         )
 
     def load_input(self, context: dg.InputContext) -> pl.LazyFrame:

@@ -31,29 +31,39 @@ def load_yaml(path: Path, model: type[Model]) -> Model:
         raise ConfigurationError(f"{path} is missing: restore it, or copy it from the repository") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} cannot be read ({error}): make it a readable UTF-8 file") from None
+    return parse_yaml(text, str(path), model)
+
+
+def parse_yaml(text: str, where: str, model: type[Model]) -> Model:
+    """Validate one document that was read from `where`.
+
+    Raises:
+        ConfigurationError: it is no YAML, repeats a key, or does not fit the model; the message begins with
+            `where:line:`.
+    """
     try:
         root = yaml.compose(text, Loader=_LOADER)
         if root is not None:
-            _refuse_repeated_keys(path, root)
+            _refuse_repeated_keys(where, root)
         content = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigurationError(f"{path}:{line}: not valid YAML: {error.problem}") from None
+        raise ConfigurationError(f"{where}:{line}: not valid YAML: {error.problem}") from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise ConfigurationError(f"{path}:{line}: not valid YAML: {error.reason}") from None
+        raise ConfigurationError(f"{where}:{line}: not valid YAML: {error.reason}") from None
     except (ValueError, RecursionError) as error:
         # A scalar that looks like a date and is none, or aliases that hold themselves.
-        raise ConfigurationError(f"{path}:1: not valid YAML: {error}") from None
+        raise ConfigurationError(f"{where}:1: not valid YAML: {error}") from None
     try:
         return model.model_validate(content or {})
     except ValidationError as error:
         # A misspelt key is both unknown and missing; the unknown one stands in the file.
         first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        key = ".".join(str(part) for part in first["loc"]) or "the file"
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         line = _line_of(root, first["loc"])
-        raise ConfigurationError(f"{path}:{line}: {where}: {_problem(first['type'], first['msg'])}{more}") from None
+        raise ConfigurationError(f"{where}:{line}: {key}: {_problem(first['type'], first['msg'])}{more}") from None
 
 
 def _problem(kind: str, message: str) -> str:
@@ -64,19 +74,19 @@ def _problem(kind: str, message: str) -> str:
     return message.removeprefix("Value error, ")
 
 
-def _refuse_repeated_keys(path: Path, node: yaml.Node) -> None:
+def _refuse_repeated_keys(where: str, node: yaml.Node) -> None:
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
             name = str(key.value)
             if name in seen:
                 line = key.start_mark.line + 1
-                raise ConfigurationError(f"{path}:{line}: {name}: stands twice; keep one of them")
+                raise ConfigurationError(f"{where}:{line}: {name}: stands twice; keep one of them")
             seen.add(name)
-            _refuse_repeated_keys(path, value)
+            _refuse_repeated_keys(where, value)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            _refuse_repeated_keys(path, item)
+            _refuse_repeated_keys(where, item)
 
 
 def _line_of(node: yaml.Node | None, location: Sequence[str | int]) -> int:

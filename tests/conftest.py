@@ -11,6 +11,8 @@ import pytest
 from resources.embedded_triton import EmbeddedTriton
 from resources.triton import TritonResource
 
+pytest_plugins = ["tests.s3", "tests.landing_places", "tests.kafka"]
+
 
 def pytest_configure() -> None:
     """Let the processes that tests start be interrupted: a shell ignores Ctrl-C for what it runs in the background."""

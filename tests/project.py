@@ -59,6 +59,10 @@ class Project:
         outside.write_bytes(content if isinstance(content, bytes) else content.encode())
         return self.landing.land(outside, day)
 
+    def path_of(self, file: LandedFile) -> Path:
+        """Where a landed file lies."""
+        return Path(self.landing.root) / file.uri
+
     def land_samples(self, days: Iterable[date]) -> None:
         for day in days:
             for path in sorted((SAMPLES / day.isoformat()).iterdir()):

@@ -30,7 +30,7 @@ WARNING = {
     "normalized_feedback": {"share_deferred", "language_mix"},
 }
 HEAVY = {"numpy", "tritonclient", "grpc", "deltalake", "duckdb", "onnx", "onnxruntime", "sklearn", "lingua", "openai",
-         "vaderSentiment", "pyarrow"}  # fmt: skip
+         "vaderSentiment", "pyarrow", "psycopg", "confluent_kafka", "obstore", "fastexcel", "jiter"}  # fmt: skip
 
 
 @pytest.fixture

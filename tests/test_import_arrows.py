@@ -84,6 +84,7 @@ def test_only_these_modules_of_the_platform_look_at_the_environment(project_root
     # The command line also sets DAGSTER_HOME, and `feedback doctor` says what is set.
     assert looking == {
         "platform_assets/settings.py",
+        "platform_assets/pulls.py",
         "platform_assets/cli/project.py",
         "platform_assets/cli/doctor.py",
     }

@@ -16,7 +16,7 @@ from platform_assets.domain.normalized_feedback import normalize
 from platform_assets.domain.raw_feedback import Reason, sendable
 from platform_assets.domain.vectors import column
 from platform_assets.settings import Settings
-from resources.record_files import RecordFormat
+from resources.record_files.batches import FileKind, RecordFormat
 from resources.text_encoder import TextEncoder
 from resources.triton import TritonResource
 from tests.project import Project, make_project
@@ -75,10 +75,10 @@ def test_there_is_enough_of_it(raw: pl.DataFrame, ledger: pl.DataFrame) -> None:
     assert sorted(ledger["partition_date"].unique()) == DAYS
     assert ledger["records"].sum() >= 500
     assert raw.filter(sendable())["text"].n_unique() >= 300
-    assert {RecordFormat.of(Path(uri)) for uri in ledger["file_uri"]} == {
-        RecordFormat.CSV,
-        RecordFormat.JSONL,
-        RecordFormat.PARQUET,
+    assert {FileKind.of(uri) for uri in ledger["file_uri"]} == {
+        FileKind(RecordFormat.CSV),
+        FileKind(RecordFormat.JSONL),
+        FileKind(RecordFormat.PARQUET),
     }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from platform_assets.domain.errors import FeedbackError
-from platform_assets.landed_sources import source_of
+from platform_assets.landed_sources import LandedSources
 from platform_assets.partitions import check_day
 from platform_assets.settings import Settings, SettingsResource, find_project
 from resources.errors import ConfigurationError
@@ -134,7 +134,7 @@ def test_the_folder_names_the_source_before_the_file_does(
 ) -> None:
     outside = project.root / name
     outside.write_text("x")
-    found = source_of(project.landing.land(outside, DAY, folder), project.landing, project.settings)
+    found = LandedSources(project.landing, project.settings).source_of(project.landing.land(outside, DAY, folder))
     assert found.name == source
     assert (found.source is not None) is (source in {"shop_reviews", "app_store"})
 

@@ -8,6 +8,7 @@ main: Final = Root(
     "feedback",
     {
         "ingest": LazyCommand("ingest", "ingest", "Land files for the next run."),
+        "pull": LazyCommand("pull", "pull", "Fetch from the pulled sources for the next run."),
         "run": LazyCommand("run", "run", "Bring landed days through the pipeline."),
         "report": LazyCommand("report", "report", "What the checks found, by day."),
         "query": LazyCommand("query", "query", "Ask the tables in SQL, read-only."),

@@ -16,6 +16,7 @@ from platform_assets.cli.console import Command, Exit, format_option, print_json
 from platform_assets.cli.embedded_server import embedded_server
 from platform_assets.cli.models import made_by, repository_of
 from platform_assets.cli.project import open_settings
+from platform_assets.pulls import missing_variables, pulled_sources
 from platform_assets.settings import TRITON_URL_VARIABLE, Settings
 from resources.errors import ConfigurationError, ResourceError
 from resources.repository_validation import validate_repository
@@ -60,6 +61,7 @@ def _findings() -> Iterator[Finding]:
         return  # platform.yaml says where everything else is
     yield _writable("landing zone", settings.path(settings.platform.landing))
     yield _writable("tables", settings.path(settings.platform.lake))
+    yield from _pulls(settings)
     yield from _models(settings)
     yield from _triton(settings)
     yield _dagster(settings)
@@ -94,6 +96,20 @@ def _writable(what: str, place: str) -> Finding:
             return Finding(what, "ok", place)
     except OSError as error:
         return Finding(what, "fail", f"{nearest} cannot be written ({error.strerror}): change config/platform.yaml")
+
+
+def _pulls(settings: Settings) -> Iterator[Finding]:
+    try:
+        sources = pulled_sources(settings)
+    except ConfigurationError:
+        return  # said already
+    for name, source in sources.items():
+        kind = source.pull.kind if source.pull else ""
+        if missing := missing_variables(source):
+            detail = f"pulled ({kind}), but not set in the environment: {', '.join(missing)}"
+            yield Finding(f"source {name}", "fail", detail)
+        else:
+            yield Finding(f"source {name}", "ok", f"pulled ({kind}), what it needs is set; not tried here")
 
 
 def _models(settings: Settings) -> Iterator[Finding]:

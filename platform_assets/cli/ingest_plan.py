@@ -1,5 +1,6 @@
 """Where `feedback ingest` lands each file, and under which source's contract. Reads names and notes only."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -7,17 +8,15 @@ from pathlib import Path
 
 import click
 import yaml
-from pydantic import ValidationError
 
+from platform_assets.cli.source_options import contract, given_columns, given_properties
 from platform_assets.domain.errors import FeedbackError
-from platform_assets.domain.sources import Columns, Source, check_source_name
-from platform_assets.landed_sources import SOURCE_NOTE
+from platform_assets.domain.sources import Source, check_source_name
+from platform_assets.landed_sources import LandedSources, note_uri
 from platform_assets.partitions import check_day
 from platform_assets.settings import Settings
 from resources.errors import ConfigurationError
-from resources.landing_zone import LandingZoneResource, content_hash
-
-_PROPERTIES = ("time_zone", "time_format", "encoding", "delimiter", "decimal_mark", "channel", "rating_range")
+from resources.landing_zone import LandingZoneResource
 
 
 @dataclass(frozen=True)
@@ -31,14 +30,17 @@ class Landing:
     source_name: str
     source: Source
 
-    def target(self, zone: LandingZoneResource) -> Path:
-        """Where it will lie."""
-        return zone.folder(self.day) / (self.folder or "") / self.file.name
+    def target(self, zone: LandingZoneResource) -> str:
+        """What it will be called as a landed file.
+
+        Raises:
+            ConfigurationError: it cannot be landed under its name.
+        """
+        return zone.uri_of(self.day, self.folder, self.file.name)
 
     def lies_there(self, zone: LandingZoneResource) -> bool:
         """Whether the same content is there already."""
-        target = self.target(zone)
-        return target.is_file() and content_hash(target) == content_hash(self.file)
+        return zone.holds(self.file, self.target(zone))
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,11 @@ class Note:
     day: date
     folder: str
     text: str
+
+    @property
+    def uri(self) -> str:
+        """Where it will lie in the landing zone."""
+        return note_uri(self.day, self.folder)
 
 
 def mapped_source(
@@ -70,22 +77,13 @@ def mapped_source(
         check_source_name(name)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    columns = _pairs("--map", mapping, tuple(Columns.model_fields))
+    columns = given_columns(mapping)
     if "text" not in columns:
         raise click.UsageError("--map has to say where the text is: add --map text=COLUMN")
-    further: dict[str, object] = {**_pairs("--set", properties, _PROPERTIES)}
-    if rating_range := further.get("rating_range"):
-        further["rating_range"] = str(rating_range).split("..")
-    if further.get("delimiter") == "\\t":
-        further["delimiter"] = "\t"
+    further = given_properties(properties)
     known = settings.sources.sources.get(name)
-    base = known.model_dump(exclude={"columns", "files"}) if known else {}
-    try:
-        return Source.model_validate({**base, **further, "columns": columns})
-    except ValidationError as error:
-        first = error.errors()[0]
-        problem = first["msg"].removeprefix("Value error, ")
-        raise click.UsageError(f"--set {'.'.join(str(part) for part in first['loc'])}: {problem}") from None
+    base = known.model_dump(exclude={"columns", "files", "pull"}) if known else {}
+    return contract({**base, **further, "columns": columns})
 
 
 def landings(
@@ -97,17 +95,18 @@ def landings(
         ConfigurationError: a file is missing, or two would land in the same place.
         FeedbackError: no source claims a file, or there is no such source or day.
     """
+    places = _Places(settings, contract)
     planned: list[Landing] = []
     for file in files:
         if not file.exists():
             raise ConfigurationError(f"{file} does not exist: correct the path")
         if file.is_dir():
-            planned += _of_folder(settings, file, name, contract)
+            planned += places.of_folder(file, name)
         else:
-            planned.append(_place(settings, file, name, contract, day))
-    places = [(landing.day, landing.folder, landing.file.name) for landing in planned]
-    for landing, place in zip(planned, places, strict=True):
-        if places.count(place) > 1:
+            planned.append(places.of(file, name, day))
+    times = Counter((landing.day, landing.folder, landing.file.name) for landing in planned)
+    for landing in planned:
+        if times[landing.day, landing.folder, landing.file.name] > 1:
             raise ConfigurationError(
                 f"{landing.file}: two files would land as {landing.file.name} of {landing.day}: rename one"
             )
@@ -122,7 +121,7 @@ def refuse_replacing(settings: Settings, planned: Sequence[Landing]) -> None:
     """
     zone = settings.landing()
     for landing in planned:
-        if landing.target(zone).is_file() and not landing.lies_there(zone):
+        if zone.find(landing.target(zone)) and not landing.lies_there(zone):
             raise ConfigurationError(
                 f"{landing.file}: another file of this name landed on {landing.day}; its records would be replaced: "
                 "rename this one, or say --replace"
@@ -140,65 +139,56 @@ def note_for(settings: Settings, planned: Sequence[Landing], contract: Source) -
         raise ConfigurationError("--map is for the files of one day: add the source to config/sources.yaml instead")
     first = planned[0]
     folder = first.folder or first.source_name
-    path = settings.landing().folder(first.day) / folder / SOURCE_NOTE
-    others = [
-        file.name
-        for file in settings.landing().files(first.day)
-        if file.folder == folder and file.name not in {landing.file.name for landing in planned}
-    ]
-    if others and (not path.is_file() or settings.source_note(path) != contract):
+    zone = settings.landing()
+    ours = {landing.file.name for landing in planned}
+    others = [file.name for file in zone.files_of(folder, first.day) if file.name not in ours]
+    note = LandedSources(zone, settings).note_of(first.day, folder)
+    if others and (note is None or note.source != contract):
         raise ConfigurationError(
-            f"{path.parent} holds {others[0]}, landed with other columns: choose another --source name, "
-            "or land all its files again together"
+            f"{zone.location(f'{first.day}/{folder}')} holds {others[0]}, landed with other columns: choose another "
+            "--source name, or land all its files again together"
         )
     text = yaml.safe_dump(contract.model_dump(mode="json", exclude_defaults=True), allow_unicode=True, sort_keys=False)
     return Note(first.day, folder, text)
 
 
-def _of_folder(settings: Settings, folder: Path, name: str | None, contract: Source | None) -> list[Landing]:
-    zone = LandingZoneResource(root=str(folder))
-    days = zone.days()
-    if not days:
-        raise ConfigurationError(f"{folder} has no sub-folders named YYYY-MM-DD: name the files in it instead")
-    planned = []
-    for day in days:
-        check_day(day)
-        for file in zone.files(day):
-            planned.append(_place(settings, file.path, name or file.folder, contract, day))
-    if not planned:
-        raise ConfigurationError(f"{folder} holds no files: nothing can be landed from it")
-    return planned
+class _Places:
+    """Tells each file its place; `contract` is the one of the options, if they make one."""
 
+    def __init__(self, settings: Settings, contract: Source | None) -> None:
+        self._known = settings.sources
+        self._contract = contract
+        self._landed = LandedSources(settings.landing(), settings)
 
-def _place(settings: Settings, file: Path, name: str | None, contract: Source | None, day: date) -> Landing:
-    if name is not None:
-        source = contract or _noted(settings, day, name) or settings.sources.named(name)
-        return Landing(file, day, name, name, source)
-    found = settings.sources.of_file(file.name)
-    if found is None:
-        known = ", ".join(settings.sources.sources)
-        raise FeedbackError(
-            f"{file}: no source claims this name (sources: {known}): say --source NAME, or map the columns "
-            "of a new one with --source NAME --map text=COLUMN"
-        )
-    return Landing(file, day, None, found, settings.sources.sources[found])
+    def of_folder(self, folder: Path, name: str | None) -> list[Landing]:
+        """The files of a folder that holds one sub-folder a day."""
+        zone = LandingZoneResource(root=str(folder))
+        days = zone.days()
+        if not days:
+            raise ConfigurationError(f"{folder} has no sub-folders named YYYY-MM-DD: name the files in it instead")
+        planned = []
+        for day in days:
+            check_day(day)
+            planned += [self.of(folder / file.uri, name or file.folder, day) for file in zone.files(day)]
+        if not planned:
+            raise ConfigurationError(f"{folder} holds no files: nothing can be landed from it")
+        return planned
 
+    def of(self, file: Path, name: str | None, day: date) -> Landing:
+        """One file, of the source `name` or of that which its own name tells."""
+        if name is not None:
+            return Landing(file, day, name, name, self._contract_of(day, name))
+        found = self._known.of_file(file.name)
+        if found is None:
+            known = ", ".join(self._known.sources)
+            raise FeedbackError(
+                f"{file}: no source claims this name (sources: {known}): say --source NAME, or map the columns "
+                "of a new one with --source NAME --map text=COLUMN (--inspect suggests them)"
+            )
+        return Landing(file, day, None, found, self._known.sources[found])
 
-def _noted(settings: Settings, day: date, folder: str) -> Source | None:
-    """The contract that a folder already has."""
-    path = settings.landing().folder(day) / folder / SOURCE_NOTE
-    return settings.source_note(path) if path.is_file() else None
-
-
-def _pairs(option: str, given: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for pair in given:
-        name, sign, value = pair.partition("=")
-        if not sign or not value:
-            raise click.UsageError(f"{option} {pair!r}: write it as NAME=VALUE")
-        if name not in names:
-            raise click.UsageError(f"{option} {pair!r}: {name!r} is none of {', '.join(names)}")
-        if name in pairs:
-            raise click.UsageError(f"{option}: {name} is given twice; keep one of them")
-        pairs[name] = value
-    return pairs
+    def _contract_of(self, day: date, name: str) -> Source:
+        if self._contract:
+            return self._contract
+        note = self._landed.note_of(day, name)
+        return note.source if note else self._known.named(name)

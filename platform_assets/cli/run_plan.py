@@ -14,6 +14,7 @@ import polars as pl
 
 from platform_assets.check_report import Outcome, read_report
 from platform_assets.domain.errors import FeedbackError
+from platform_assets.file_ledger import LEDGER
 from platform_assets.jobs import DAY_ASSETS
 from platform_assets.partitions import check_day
 from platform_assets.settings import Settings
@@ -21,7 +22,6 @@ from platform_assets.waiting_days import waiting_days
 from resources.delta_lake import DeltaLakeResource
 
 MODEL: Final = "anomaly_model"
-_LEDGER: Final = "landed_files"
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Days:
 def days_that_wait(settings: Settings, instance: dg.DagsterInstance) -> Days:
     """The days with files that no run has read, and those whose last run did not come to its end."""
     run, refused = [], {}
-    for day in waiting_days(settings.landing(), settings.lake(), instance).content:
+    for day in waiting_days(settings, instance).content:
         try:
             check_day(day)
             run.append(day)
@@ -125,6 +125,6 @@ def gated_days(
 
 
 def _ledger_days(lake: DeltaLakeResource) -> set[date]:
-    if not lake.exists(_LEDGER):
+    if not lake.exists(LEDGER):
         return set()
-    return set(lake.scan(_LEDGER).select("partition_date").unique().collect()["partition_date"])
+    return set(lake.scan(LEDGER).select("partition_date").unique().collect()["partition_date"])

@@ -6,7 +6,7 @@ This is the typed form of `config/sources.yaml`. Applying a contract to records 
 import re
 from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import polars as pl
@@ -39,6 +39,57 @@ class Columns(StrictModel):
         return {name: column for name, column in self if column is not None}
 
 
+class FolderPull(StrictModel):
+    """Files that others put into a folder or a bucket, by no day."""
+
+    kind: Literal["folder"]
+    path: str = Field(min_length=1, description="Folder, or s3:// URI up to a prefix; its sub-folders count.")
+    pattern: str = Field("*", description="Which file names are taken.")
+    files_per_pull: int = Field(1000, ge=1, description="The rest waits for the next pull.")
+
+
+class PostgresPull(StrictModel):
+    """Rows of a table or view, by a column that grows whenever a row is written."""
+
+    kind: Literal["postgres"]
+    dsn_variable: str = Field(description="Environment variable that holds the connection string.")
+    table: str = Field(description="Table or view, with its schema where that is not on the search path.")
+    watermark: str = Field(
+        description="Column that grows with each write of a row: a time, a date or a number; it must lead an index."
+    )
+    key: str = Field(description="Column that identifies a row.")
+    overlap: float = Field(
+        300,
+        ge=0,
+        description="How far below the watermark each pull looks again: seconds (of dates, whole days), or the "
+        "number's own units.",
+    )
+    rows_per_pull: int = Field(50_000, ge=1, description="The rest waits for the next pull.")
+
+
+class KafkaPull(StrictModel):
+    """Messages of a topic; each is one record, with the paths value.…, key, timestamp, partition and offset."""
+
+    kind: Literal["kafka"]
+    servers: str = Field(description="host:port of the brokers to begin with, separated by commas.")
+    topic: str
+    group: str = Field(
+        "feedback-platform",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="Consumer group whose committed offsets are used; another group begins anew.",
+    )
+    messages_per_pull: int = Field(10_000, ge=1, description="The rest waits for the next pull.")
+    wait_s: float = Field(5, gt=0, description="Longest wait for messages, in seconds.")
+    properties: dict[str, str] = Field(
+        default_factory=dict, description="More of librdkafka's settings; `$NAME` is read from the environment."
+    )
+
+
+Dedupe: TypeAlias = Literal["last", "first", "newest"]
+
+Pull: TypeAlias = Annotated[FolderPull | PostgresPull | KafkaPull, Field(discriminator="kind")]
+
+
 class Source(StrictModel):
     """The contract of one source."""
 
@@ -47,10 +98,23 @@ class Source(StrictModel):
     encoding: str = Field("utf-8", description="How the bytes of text files become characters.")
     delimiter: str = Field(",", min_length=1, max_length=1, description="Field separator of CSV files.")
     decimal_mark: Literal[".", ","] = "."
+    record_path: str | None = Field(None, description="Of JSON files: dotted path of the array of records.")
+    sheet: str | None = Field(None, description="Of Excel files: the sheet; default the first.")
     time_zone: str | None = Field(None, description="Zone of times without an offset; without it they are refused.")
     time_format: str | None = Field(None, description="strptime format of times; default ISO 8601.")
+    epoch_unit: Literal["s", "ms", "us", "ns"] | None = Field(
+        None, description="Unit of times that are numbers since 1970; without it they are refused."
+    )
     rating_range: tuple[float, float] = Field((1, 5), description="Lowest and highest rating, inclusive.")
     channel: str = Field("unknown", description="Channel of every record, where no column says it.")
+    dedupe: Dedupe = Field(
+        "last",
+        description="Of records of one day with one id: the one landed last or first, or of the greatest created_at.",
+    )
+    settle_s: float | None = Field(
+        None, ge=0, description="A file untouched for so long is complete; default landing_sensor.settle_s."
+    )
+    pull: Pull | None = Field(None, description="Where to fetch the records from, if they are not put here by others.")
 
     @field_validator("encoding")
     @classmethod

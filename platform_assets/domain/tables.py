@@ -53,6 +53,9 @@ LANDED_FILES: Final[Schema] = {
     "loaded": pl.Int64(),
     "quarantined": pl.Int64(),
     "problem": pl.String(),
+    "contract_hash": pl.String(),
+    "etag": pl.String(),
+    "same_as": pl.String(),
 }
 
 FEEDBACK_EMBEDDINGS: Final[Schema] = {

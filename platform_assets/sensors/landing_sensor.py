@@ -9,6 +9,7 @@ from dagster import AssetCheckEvaluation, DagsterEventType
 
 from platform_assets.domain.errors import FeedbackError
 from platform_assets.jobs import feedback_day
+from platform_assets.landed_sources import LandedSources
 from platform_assets.partitions import check_day
 from platform_assets.settings import SettingsResource
 from platform_assets.waiting_days import waiting_days
@@ -37,18 +38,24 @@ def landing_sensor(
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Request a run for each waiting day, oldest first, as many as `landing_sensor.days_per_tick`.
 
-    A day waits until each of its files has been left alone for `settle_s`. The same content is tried `attempts`
-    times in all, and not again once a check has stopped it; then a person has to look, and the skip reason says so.
+    A day waits until each of its files has been left alone for its source's `settle_s`. The same files are tried
+    `attempts` times in all, and not again once a check has stopped them; then a person has to look, and the skip
+    reason says so.
     """
     config = settings.get()
     limits = config.platform.landing_sensor
     now = datetime.now(UTC)
 
-    def settled(file: LandedFile) -> bool:
+    def settled(file: LandedFile, sources: LandedSources) -> bool:
+        source = sources.source_of(file).source
+        if file.etag is not None or (source is not None and source.pull is not None):
+            # An object store, and what we pull ourselves, show a file only when it is whole.
+            return True
+        wait_s = limits.settle_s if source is None or source.settle_s is None else source.settle_s
         # A time stamp from the future, of a clock that is wrong, must not hold a day up for ever.
-        return abs((now - file.modified_at).total_seconds()) >= limits.settle_s
+        return abs((now - file.modified_at).total_seconds()) >= wait_s
 
-    found = waiting_days(config.landing(), config.lake(), context.instance, complete=settled)
+    found = waiting_days(config, context.instance, complete=settled)
     requested = 0
     reasons = [f"{day}: a file may still be growing" for day in found.unsettled]
     for day, content in found.content.items():

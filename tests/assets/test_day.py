@@ -11,6 +11,7 @@ from polars.testing import assert_frame_equal
 from platform_assets.domain.raw_feedback import sendable
 from platform_assets.domain.tables import TABLES
 from platform_assets.jobs import DAY_ASSETS
+from platform_assets.landed_sources import note_uri
 from resources.model_repository import ModelRepository
 from tests.project import Project, failed_checks, failure_line, materialized
 
@@ -104,7 +105,7 @@ def test_landing_the_same_content_again_changes_nothing(project: Project) -> Non
     for rows, then in zip(data_of_ingestion(project), before, strict=True):
         assert_frame_equal(rows, then)
     # Only the ledger knows that the file was touched.
-    os.utime(landed.path, (2_000_000_000, 2_000_000_000))
+    os.utime(project.path_of(landed), (2_000_000_000, 2_000_000_000))
     project.run(DAY, "raw_feedback", "quarantined_feedback", "landed_files")
     before[-1] = before[-1].with_columns(modified_at=pl.lit(datetime.fromtimestamp(2_000_000_000, UTC)))
     for rows, then in zip(data_of_ingestion(project), before, strict=True):
@@ -119,7 +120,7 @@ def test_of_records_with_one_id_the_last_that_landed_wins(project: Project, read
         project.run(DAY, "raw_feedback", "quarantined_feedback", "landed_files")
     correction = project.land(DAY, "shop_reviews_a.csv", GOOD.replace("love", "adore"))
     older = (first.modified_at - timedelta(days=1)).timestamp()
-    os.utime(correction.path, (older, older))
+    os.utime(project.path_of(correction), (older, older))
     assert project.run(DAY, "raw_feedback", "quarantined_feedback", "landed_files").success
     winner = "shop_reviews_a.csv" if read_before else "shop_reviews_b.csv"
     raw, letters = project.rows("raw_feedback", DAY), project.rows("quarantined_feedback", DAY)
@@ -130,7 +131,7 @@ def test_of_records_with_one_id_the_last_that_landed_wins(project: Project, read
 
 def test_a_rating_is_read_by_the_range_that_landed_with_its_file(project: Project) -> None:
     note = "columns: {text: answer, rating: points}\nrating_range: [0, 10]\n"
-    project.landing.write_note(DAY, "survey", "_source.yaml", note)
+    project.landing.write_text(note_uri(DAY, "survey"), note)
     outside = project.root / "answers.csv"
     outside.write_text("answer,points\nDer Stuhl steht in der Küche und die Lampe steht daneben,5\n")
     project.landing.land(outside, DAY, "survey")
@@ -156,14 +157,15 @@ def data_of_ingestion(project: Project) -> list[pl.DataFrame]:
             "no column 'ticket.message.text' (found: \ufffd)",
         ),
         ("nobody_knows.csv", GOOD, "unknown_source", 1, "no source claims this file"),
-        ("shop_reviews_x.csv", GOOD.encode("utf-16"), "unreadable_file", 1, "byte 0 is not utf-8"),
-        ("app_store_x.parquet", b"PAR1 cut off", "unreadable_file", 1, "not a complete Parquet file"),
+        ("shop_reviews_x.csv", "Nr\n1\n".encode("utf-16-le"), "missing_column", 2, "no column 'Order Nr.'"),
+        ("shop_reviews_x.csv", GOOD.encode() + b"\xe9", "unreadable_file", 1, "is not utf-8"),
+        ("app_store_x.parquet", b"no table", "unreadable_file", 1, "not a Parquet file"),
     ],
 )
 def test_a_file_that_breaks_its_contract_stops_its_day_only(
     project: Project, name: str, content: str | bytes, reason: str, letters: int, says: str
 ) -> None:
-    project.land(OTHER, "shop_reviews_2.csv", GOOD)
+    project.land(OTHER, "shop_reviews_2.csv", GOOD.replace("000", "100"))
     project.run(OTHER, "raw_feedback", "quarantined_feedback", "landed_files")
     other = project.rows("raw_feedback", OTHER)
     project.land(DAY, "shop_reviews_1.csv", GOOD)
@@ -183,14 +185,14 @@ def test_a_file_that_breaks_its_contract_stops_its_day_only(
 
 def test_a_file_with_a_suffix_that_is_no_format_is_told_so(project: Project) -> None:
     project.edit("sources", lambda text: text.replace('"shop_reviews*.csv"', '"shop_reviews*"'))
-    project.land(DAY, "shop_reviews.xlsx", b"PK")
+    project.land(DAY, "shop_reviews.ods", b"PK")
     run = project.run(DAY)
     assert failed_checks(run) == ["raw_feedback:files_match_contract"]
-    assert ".xlsx is none of .csv, .tsv, .jsonl, .parquet" in project.rows("quarantined_feedback", DAY)["detail"].item()
+    assert "its name ends with none of .csv, .tsv" in project.rows("quarantined_feedback", DAY)["detail"].item()
 
 
 def test_a_file_that_brings_its_own_contract_needs_no_source(project: Project) -> None:
-    project.landing.write_note(DAY, "survey", "_source.yaml", "columns:\n  text: answer\n")
+    project.landing.write_text(note_uri(DAY, "survey"), "columns:\n  text: answer\n")
     outside = project.root / "answers.csv"
     outside.write_text("answer\nThe chair is fine\nThe lamp is not\n")
     project.landing.land(outside, DAY, "survey")
@@ -202,11 +204,12 @@ def test_a_file_that_brings_its_own_contract_needs_no_source(project: Project) -
 
 
 def test_a_broken_contract_beside_a_file_is_one_line_with_its_place(project: Project) -> None:
-    note = project.landing.write_note(DAY, "survey", "_source.yaml", "columns:\n  text: a\ncolour: red\n")
+    project.landing.write_text(note_uri(DAY, "survey"), "columns:\n  text: a\ncolour: red\n")
     outside = project.root / "answers.csv"
     outside.write_text("a\nx\n")
     project.landing.land(outside, DAY, "survey")
     run = project.run(DAY)
+    note = project.landing.location(note_uri(DAY, "survey"))
     assert failure_line(run, "raw_feedback").startswith(f"{note}:3: colour: unknown key")
 
 

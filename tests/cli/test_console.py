@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from platform_assets.cli import main
 from platform_assets.cli.console import printable
 
-COMMANDS = ["ingest", "run", "report", "query", "quarantine", "models", "triton", "doctor"]
+COMMANDS = ["ingest", "pull", "run", "report", "query", "quarantine", "models", "triton", "doctor"]
 
 
 def test_help_names_every_command_without_importing_dagster(project_root: Path) -> None:

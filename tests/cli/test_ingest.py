@@ -174,7 +174,7 @@ class TestRefused:
     def test_no_parquet(self, tmp_path: Path, refused) -> None:
         file = tmp_path / "app_store_2.parquet"
         file.write_bytes(b"PAR1 and then nothing")
-        refused(file, "not a complete Parquet file")
+        refused(file, "Parquet file ends too soon", "export the file again")
 
     def test_other_encoding(self, tmp_path: Path, refused) -> None:
         file = tmp_path / "shop_reviews_2.csv"
@@ -189,9 +189,9 @@ class TestRefused:
         refused(file, "cannot be read", "allow reading")
 
     def test_unknown_suffix(self, tmp_path: Path, refused) -> None:
-        file = tmp_path / "export.xlsx"
+        file = tmp_path / "export.ods"
         file.touch()
-        refused(file, ".xlsx", ".csv", options=("--source", "shop_reviews"))
+        refused(file, ".ods", ".csv", ".xlsx", options=("--source", "shop_reviews"))
 
     def test_unclaimed_name(self, tmp_path: Path, refused) -> None:
         file = tmp_path / "export.csv"
@@ -240,7 +240,7 @@ def test_options_that_make_no_sense(
 
 def test_landing_zone_that_cannot_be_written(project: Path, feedback, reviews: Path, one_line) -> None:
     (project / "landing").write_text("a file in the way")
-    one_line(feedback("ingest", reviews), "landing", "can be written")
+    one_line(feedback("ingest", reviews), "landing", "is a file where a folder has to be")
 
 
 def test_no_files_at_all(feedback, one_line) -> None:

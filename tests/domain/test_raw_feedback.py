@@ -1,3 +1,4 @@
+import hashlib
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -8,17 +9,19 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from platform_assets.domain.raw_feedback import (
+    FILE_URI,
+    RECEIVED_AT,
     Accepted,
-    FileOrigin,
     Flag,
     Reason,
     accept,
     content_hash,
+    dead_letters,
     feedback_id,
     sendable,
-    supersede,
+    superseded,
 )
-from platform_assets.domain.sources import Source
+from platform_assets.domain.sources import Dedupe, Source
 from platform_assets.domain.tables import QUARANTINED_FEEDBACK, RAW_FEEDBACK
 
 DAY = date(2026, 9, 1)
@@ -28,33 +31,42 @@ FULL = {"text": "body", "source_record_id": "id", "created_at": "when", "rating"
 Record = dict[str, str | None]
 
 
-def origin(name: str = "a.csv", seen: datetime = SEEN) -> FileOrigin:
-    return FileOrigin("shop", f"{DAY}/{name}", DAY, seen)
-
-
-def records(source: Source, rows: list[Record]) -> pl.DataFrame:
+def records(source: Source, rows: list[Record], name: str = "a.csv") -> pl.DataFrame:
     columns = list(source.columns.mapped().values())
     data: dict[str, list[Any]] = {
         "#line_no": list(range(2, len(rows) + 2)),
-        "#raw": [f"raw {index}" for index in range(len(rows))],
+        FILE_URI: [f"{DAY}/{name}"] * len(rows),
+        RECEIVED_AT: [SEEN] * len(rows),
         "#extra": ['{"more": "1"}'] * len(rows),
         **{column: [row.get(column) for row in rows] for column in columns},
     }
-    texts = dict.fromkeys(["#raw", "#extra", *columns], pl.String)
-    return pl.DataFrame(data, schema_overrides={"#line_no": pl.Int64, **texts})
+    texts = dict.fromkeys([FILE_URI, "#extra", *columns], pl.String)
+    times = {RECEIVED_AT: pl.Datetime("us", "UTC")}
+    return pl.DataFrame(data, schema_overrides={"#line_no": pl.Int64, **texts, **times})
 
 
 def accepted(rows: list[Record], columns: dict[str, str] = FULL, **contract: Any) -> Accepted:
     source = Source(columns=columns, **contract)
-    return accept(records(source, rows), source, origin())
+    return accept(records(source, rows), source, "shop", DAY)
 
 
 def one(**fields: str | None) -> Record:
     return {"body": "fine", "id": "7", **fields}
 
 
-def raws(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.select("file_uri", "line_no", pl.lit("as it stood").alias("raw"))
+def settled(*parts: Accepted, dedupe: Dedupe = "last") -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows that stay, and the losers."""
+    rows = pl.concat([part.loaded for part in parts])
+    losers = superseded(rows, {"shop": dedupe})
+    return rows.join(losers, on=["file_uri", "line_no"], how="anti", maintain_order="left"), losers
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def id_of(source: str, key: str) -> str:
+    return pl.DataFrame({"key": [key]}).select(feedback_id(source, "key")).item()
 
 
 def test_a_record_becomes_a_row_of_the_contract() -> None:
@@ -63,9 +75,9 @@ def test_a_record_becomes_a_row_of_the_contract() -> None:
         columns={**FULL, "author_id": "who", "language": "lang", "channel": "via"},
         channel="web",
     )
-    assert whole.quarantined.is_empty()
+    assert whole.refused.is_empty()
     assert whole.loaded.row(0, named=True) == {
-        "feedback_id": feedback_id("shop", "7"),
+        "feedback_id": sha256("shop\x007")[:32],
         "source": "shop",
         "source_record_id": "7",
         "text": "fine",
@@ -77,7 +89,7 @@ def test_a_record_becomes_a_row_of_the_contract() -> None:
         "channel": "web",
         "language": "de-DE",
         "metadata": '{"more": "1"}',
-        "content_hash": content_hash("fine"),
+        "content_hash": sha256("fine"),
         "file_uri": "2026-09-01/a.csv",
         "line_no": 2,
         "flags": [],
@@ -108,22 +120,22 @@ def test_a_breach_becomes_a_dead_letter_with_its_reason(
 ) -> None:
     whole = accepted([one(), record], **contract)
     assert whole.loaded["source_record_id"].to_list() == ["7"]
-    letter = whole.quarantined.row(0, named=True)
-    assert (letter["reason"], letter["line_no"], letter["raw"]) == (reason.value, 3, "raw 1")
+    letter = whole.refused.row(0, named=True)
+    assert (letter["reason"], letter["line_no"], letter["position"]) == (reason.value, 3, 1)
     assert says in letter["detail"]
-    assert (letter["source"], letter["file_uri"], letter["quarantined_at"]) == ("shop", "2026-09-01/a.csv", SEEN)
+    assert (letter["file_uri"], letter["received_at"]) == ("2026-09-01/a.csv", SEEN)
 
 
 def test_the_first_breach_is_the_one_that_counts() -> None:
     whole = accepted([one(id="", when="never", stars="9"), one(when="never", stars="9")])
-    assert whole.quarantined["reason"].to_list() == [Reason.MISSING_ID.value, Reason.BAD_TIME.value]
+    assert whole.refused["reason"].to_list() == [Reason.MISSING_ID.value, Reason.BAD_TIME.value]
 
 
 @pytest.mark.parametrize("identity", ["00123", "12345678901234567890", "9223372036854775808", "1E15", "A-1.5e3", "٣"])
 def test_ids_stay_the_strings_that_they_are(identity: str) -> None:
     row = accepted([one(id=identity)]).loaded.row(0, named=True)
     assert row["source_record_id"] == identity
-    assert row["feedback_id"] == feedback_id("shop", identity)
+    assert row["feedback_id"] == id_of("shop", identity)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +160,7 @@ def test_ids_stay_the_strings_that_they_are(identity: str) -> None:
 def test_times_become_utc_or_are_refused(given: str, zone: str | None, utc: str | None) -> None:
     whole = accepted([one(when=given)], time_zone=zone)
     if utc is None:
-        assert whole.quarantined["reason"].to_list() == [Reason.BAD_TIME.value]
+        assert whole.refused["reason"].to_list() == [Reason.BAD_TIME.value]
     else:
         assert f"{whole.loaded['created_at'][0]:%Y-%m-%d %H:%M}" == utc
 
@@ -219,9 +231,9 @@ WITHOUT_IDS = {
 def test_a_source_without_ids_knows_the_same_record_again() -> None:
     same = {"body": "same", "when": "2026-09-01T10:00Z", "who": "ann"}
     whole = accepted([same, {"body": "other"}, same], columns=WITHOUT_IDS)
-    settled = supersede([whole], raws(whole.loaded))
-    assert settled.loaded.select("text", "author_id").rows() == [("other", None), ("same", "ann")]
-    assert settled.quarantined.select("line_no", "reason").rows() == [(2, Reason.SUPERSEDED.value)]
+    kept, losers = settled(whole)
+    assert kept.select("text", "author_id").rows() == [("other", None), ("same", "ann")]
+    assert losers.select("line_no", "reason").rows() == [(2, Reason.SUPERSEDED.value)]
 
 
 @pytest.mark.parametrize(
@@ -235,34 +247,77 @@ def test_equal_texts_of_a_source_without_ids_stay_apart_by_any_other_word(rest: 
     given = records(source, [same, {**same, **rest}]).with_columns(
         pl.Series("#extra", ['{"more": "1"}', rest.get("#extra", '{"more": "1"}')])
     )
-    whole = accept(given, source, origin())
-    assert supersede([whole], raws(whole.loaded)).loaded.height == 2
+    assert settled(accept(given, source, "shop", DAY))[0].height == 2
 
 
 def test_equal_ids_of_two_sources_are_two_records() -> None:
-    assert feedback_id("a", "1") != feedback_id("b", "1")
-    assert feedback_id("a", "b1") != feedback_id("ab", "1")
+    assert id_of("a", "1") != id_of("b", "1")
+    assert id_of("a", "b1") != id_of("ab", "1")
 
 
-def test_the_last_of_equal_ids_wins_and_both_can_be_traced() -> None:
+@pytest.mark.parametrize(
+    ("dedupe", "winner", "losers"),
+    [
+        ("last", "newest", [("a.csv", 2), ("a.csv", 3)]),
+        ("first", "old", [("a.csv", 3), ("b.csv", 2)]),
+        ("newest", "newer", [("a.csv", 2), ("b.csv", 2)]),
+    ],
+)
+def test_of_equal_ids_one_stays_by_rule_and_all_can_be_traced(
+    dedupe: Dedupe, winner: str, losers: list[tuple[str, int]]
+) -> None:
     source = Source(columns=FULL)
-    first = accept(records(source, [one(body="old"), one(body="newer")]), source, origin("b.csv"))
-    last = accept(records(source, [one(body="newest")]), source, origin("a.csv"))
-    settled = supersede([first, last], raws(pl.concat([first.loaded, last.loaded])))
-    assert settled.loaded["text"].to_list() == ["newest"]
-    assert settled.quarantined["reason"].unique().to_list() == [Reason.SUPERSEDED.value]
-    assert sorted(settled.quarantined.select("file_uri", "line_no", "raw").rows()) == [
-        ("2026-09-01/b.csv", 2, "as it stood"),
-        ("2026-09-01/b.csv", 3, "as it stood"),
-    ]
-    assert all("2026-09-01/a.csv line 2" in detail for detail in settled.quarantined["detail"])
+    old = one(body="old", when="2026-09-01T08:00Z")
+    first = accept(records(source, [old, one(body="newer", when="2026-09-01T10:00Z")]), source, "shop", DAY)
+    last = accept(records(source, [one(body="newest", when="2026-09-01T09:00Z")], "b.csv"), source, "shop", DAY)
+    kept, lost = settled(first, last, dedupe=dedupe)
+    assert kept["text"].to_list() == [winner]
+    place = f"{kept['file_uri'].item()} line {kept['line_no'].item()}"
+    assert lost["reason"].unique().to_list() == [Reason.SUPERSEDED.value]
+    assert lost.select("file_uri", "line_no").rows() == [(f"2026-09-01/{name}", line) for name, line in losers]
+    assert all(place in detail for detail in lost["detail"])
 
 
-def test_a_day_without_files_is_empty_and_keeps_its_contract() -> None:
-    settled = supersede([], pl.DataFrame(schema={"file_uri": pl.String, "line_no": pl.Int64, "raw": pl.String}))
-    assert settled.records == 0
-    assert dict(settled.loaded.schema) == RAW_FEEDBACK
-    assert dict(settled.quarantined.schema) == QUARANTINED_FEEDBACK
+def test_newest_is_the_last_landed_where_times_are_equal() -> None:
+    same = {"when": "2026-09-01T08:00Z"}
+    kept, _ = settled(accepted([one(body="a", **same), one(body="b", **same)]), dedupe="newest")
+    assert kept["text"].to_list() == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("given", "unit", "utc"),
+    [
+        ("1711848600", "s", "2024-03-31 01:30"),
+        ("1711848600000", "ms", "2024-03-31 01:30"),
+        ("1711848600000000", "us", "2024-03-31 01:30"),
+        ("1711848600000000000", "ns", "2024-03-31 01:30"),
+        ("-86400", "s", "1969-12-31 00:00"),
+        ("2024-03-31T02:30:00+02:00", "s", "2024-03-31 00:30"),
+        ("1711848600", None, None),
+        ("1711848600.5", "s", None),
+        ("99999999999999999", "s", None),
+    ],
+)
+def test_numbers_are_times_only_in_a_declared_unit(given: str, unit: str | None, utc: str | None) -> None:
+    whole = accepted([one(when=given)], epoch_unit=unit)
+    found = [f"{moment:%Y-%m-%d %H:%M}" for moment in whole.loaded["created_at"]]
+    assert found == ([] if utc is None else [utc])
+
+
+def test_dead_letters_have_the_columns_of_their_table() -> None:
+    refused = accepted([one(id="")]).refused.with_columns(raw=pl.lit("as it stood"))
+    assert dict(dead_letters(refused, "shop", DAY).schema) == QUARANTINED_FEEDBACK
+
+
+def test_a_batch_of_nothing_keeps_its_contract() -> None:
+    whole = accepted([])
+    assert dict(whole.loaded.schema) == RAW_FEEDBACK
+    assert whole.refused.is_empty()
+
+
+@pytest.mark.parametrize("text", ["", "a", "caf\u00e9", "😀" * 40])
+def test_the_content_hash_is_the_sha256_of_the_text(text: str) -> None:
+    assert pl.DataFrame({"text": [text]}).select(content_hash("text")).item() == sha256(text)
 
 
 @pytest.mark.parametrize(("text", "expected"), [("a", True), ("😀", True), ("", False), (" \t\n\u2060", False)])
@@ -285,6 +340,8 @@ FIELD = (
             "2024-03-31T02:30:00",
             "2026-09-01T10:00:00Z",
             "1e400",
+            "1711848600",
+            "999999999999999999",
             "\x00",
             "\u200b",
         ]
@@ -295,6 +352,7 @@ CONTRACTS = st.fixed_dictionaries(
     optional={
         "time_zone": st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns"]),
         "time_format": st.sampled_from(["%d/%m/%Y %H:%M", "%Y-%m-%d", "%Y-%m-%d %H:%M %z", "%s", "%+"]),
+        "epoch_unit": st.sampled_from(["s", "ms", "us", "ns"]),
         "decimal_mark": st.sampled_from([".", ","]),
         "columns": st.sampled_from([FULL, {"text": "body"}, {"text": "body", "rating": "stars"}]),
     },
@@ -309,11 +367,11 @@ def test_nothing_is_lost_nothing_raises_and_a_replay_gives_the_same(
     rows: list[Record], contract: dict[str, Any]
 ) -> None:
     first, again = accepted(rows, **contract), accepted(rows, **contract)
-    assert first.records == len(rows)
-    assert sorted([*first.loaded["line_no"], *first.quarantined["line_no"]]) == list(range(2, len(rows) + 2))
+    assert first.loaded.height + first.refused.height == len(rows)
+    assert sorted([*first.loaded["line_no"], *first.refused["line_no"]]) == list(range(2, len(rows) + 2))
     assert_frame_equal(first.loaded, again.loaded)
-    assert_frame_equal(first.quarantined, again.quarantined)
-    settled = supersede([first], raws(first.loaded))
-    assert settled.records == len(rows)
-    assert settled.loaded["feedback_id"].is_unique().all()
-    assert set(settled.quarantined["reason"]) <= {reason.value for reason in Reason}
+    assert_frame_equal(first.refused, again.refused)
+    kept, losers = settled(first)
+    assert kept.height + losers.height == first.loaded.height
+    assert kept["feedback_id"].is_unique().all()
+    assert set(first.refused["reason"]) <= {reason.value for reason in Reason}

@@ -48,7 +48,7 @@ def wait_for_files_to_settle(project: Project) -> None:
     for day in project.landing.days():
         for file in project.landing.files(day):
             long_ago = (file.modified_at - timedelta(hours=1)).timestamp()
-            os.utime(file.path, (long_ago, long_ago))
+            os.utime(project.path_of(file), (long_ago, long_ago))
 
 
 def test_an_empty_landing_zone_is_skipped(project: Project) -> None:
@@ -76,7 +76,7 @@ def test_a_file_that_was_just_written_is_left_to_settle(project: Project) -> Non
     landed = project.land(DAY, "shop_reviews_2.csv", REVIEWS)
     assert look(project)[0] == [], "the whole day waits for its newest file"
     ahead = (landed.modified_at + timedelta(days=365)).timestamp()
-    os.utime(landed.path, (ahead, ahead))
+    os.utime(project.path_of(landed), (ahead, ahead))
     assert len(look(project)[0]) == 1, "a clock that is wrong holds nothing up"
 
 
@@ -92,7 +92,7 @@ def test_a_day_that_settles_does_not_wait_for_another(project: Project) -> None:
     "name", [".shop_reviews.csv", "shop_reviews.csv.part", "_note.yaml", "shop_reviews.csv.filepart"]
 )
 def test_unfinished_files_start_nothing(project: Project, name: str) -> None:
-    folder = project.landing.folder(DAY)
+    folder = project.root / "landing" / DAY.isoformat()
     folder.mkdir(parents=True)
     (folder / name).write_text(REVIEWS)
     assert look(project)[0] == []
@@ -103,7 +103,7 @@ def test_what_the_ledger_knows_starts_nothing_touched_or_landed_again(project: P
     assert len(look(project)[0]) == 1
     read_to_the_end(project, DAY)
     assert look(project)[0] == []
-    landed.path.touch()
+    project.path_of(landed).touch()
     assert look(project)[0] == []
     project.land(DAY, "shop_reviews_1.csv", REVIEWS)
     assert look(project) == ([], "no day waits: every landed file was read to the end")
@@ -137,7 +137,7 @@ def test_a_day_that_a_check_stopped_is_not_tried_again(project: Project) -> None
         "2026-09-01: stopped by the check raw_feedback:files_match_contract: correct the files or the source, "
         "then `feedback run --partition 2026-09-01`",
     )
-    stranger.path.unlink()
+    project.path_of(stranger).unlink()
     assert len(look(project)[0]) == 1, "corrected files are a new matter"
 
 
@@ -145,7 +145,7 @@ def test_content_that_goes_away_starts_nothing(project: Project) -> None:
     project.land(DAY, "shop_reviews_1.csv", REVIEWS)
     second = project.land(DAY, "shop_reviews_2.csv", REVIEWS.replace("love", "like"))
     read_to_the_end(project, DAY)
-    second.path.unlink()
+    project.path_of(second).unlink()
     assert look(project)[0] == []
 
 

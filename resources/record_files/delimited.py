@@ -1,0 +1,314 @@
+"""CSV and TSV: exact line numbers and field counts at the speed of Polars.
+
+The bytes of a block are scanned for delimiters, quotes and line feeds with NumPy. Where the quotes keep the grammar
+of RFC 4180, each record's span, line and number of fields follow from their positions, and Polars splits the fields.
+A block where they do not is read record by record by `strict_csv.py`, which gives the same records.
+"""
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from resources.record_files.batches import (
+    BATCH_BYTES,
+    EXTRA,
+    FIELD_LIMIT_CHARACTERS,
+    LINE_NO,
+    RecordBatch,
+    Rejected,
+    Rejection,
+    UnreadableFileError,
+)
+from resources.record_files.plain_bytes import utf8_blocks
+from resources.record_files.strict_csv import SEPARATOR_DIRECTIVE, csv_records
+
+_QUOTE: Final = ord('"')
+_LINE_FEED: Final = ord("\n")
+_RETURN: Final = ord("\r")
+_LOOKAHEAD_BYTES: Final = 8 << 20
+"""Enough to see the end of every field within the limit."""
+
+_USUAL_HEADER_BYTES: Final = 1 << 16
+_DIRECTIVE_BYTES: Final = 16
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+def read(
+    stream: BinaryIO, fields: Sequence[str], *, encoding: str, delimiter: str, batch_bytes: int = BATCH_BYTES
+) -> Iterator[RecordBatch]:
+    """Read delimited text whose first record is the header.
+
+    Raises:
+        UnreadableFileError: the text is not of the encoding, or its header is no header.
+    """
+    text = _Text(utf8_blocks(stream, encoding, batch_bytes), batch_bytes)
+    text.fill(_DIRECTIVE_BYTES)
+    if directive := SEPARATOR_DIRECTIVE.match(text.buffer[:_DIRECTIVE_BYTES].decode("utf-8", "ignore")):
+        delimiter = directive[1]
+        text.drop(len(directive[0].encode()), lines=1)
+    header = _header(text, delimiter)
+    if header is None:
+        return
+    layout = _Layout(header, fields, delimiter)
+    yield layout.batch(layout.empty())
+    while text.fill():
+        yield _quick(text, layout) or _careful(text, layout)
+
+
+class _Text:
+    """What was read and not yet used: UTF-8 that begins at the start of a record."""
+
+    def __init__(self, blocks: Iterator[bytes], batch_bytes: int) -> None:
+        self.buffer = b""
+        self.line_no = 1
+        self.ended = False
+        self._blocks = blocks
+        self._batch_bytes = batch_bytes
+
+    def fill(self, least: int = 0) -> bool:
+        """Read on where less than a batch, or `least` bytes, is left; False at the end."""
+        while not self.ended and len(self.buffer) < max(self._batch_bytes, least):
+            block = next(self._blocks, None)
+            if block is None:
+                self.ended = True
+            else:
+                self.buffer += block
+        return bool(self.buffer)
+
+    def drop(self, size: int, lines: int) -> None:
+        self.buffer = self.buffer[size:]
+        self.line_no += lines
+
+    def lines(self, size: int | None = None) -> list[str]:
+        """The lines at hand, or those of the first bytes; a character that is not there whole is left out."""
+        return list(io.StringIO(self.buffer[:size].decode("utf-8", "ignore"), newline=""))
+
+
+class _Layout:
+    """Where the fields asked for stand among a file's columns."""
+
+    def __init__(self, header: Sequence[str], fields: Sequence[str], delimiter: str) -> None:
+        if repeated := next((name for name in fields if header.count(name) > 1), None):
+            raise UnreadableFileError(f"the header names the column {repeated!r} more than once")
+        self.header = header
+        self.delimiter = delimiter
+        self.names = [f"c{index}" for index in range(len(header))]
+        position = {name: index for index, name in enumerate(header)}
+        others = {
+            (name if header.count(name) == 1 else f"{name}#{index + 1}"): self.names[index]
+            for index, name in enumerate(header)
+            if name not in fields
+        }
+        extra = (
+            pl.struct(pl.col(column).alias(name) for name, column in others.items()).struct.json_encode()
+            if others
+            else pl.lit("{}")
+        )
+        self._select = [
+            pl.col(LINE_NO),
+            extra.alias(EXTRA),
+            *(
+                (pl.col(self.names[position[name]]) if name in position else pl.lit(None, pl.String)).alias(name)
+                for name in fields
+            ),
+        ]
+
+    def empty(self) -> pl.DataFrame:
+        return pl.DataFrame(schema=dict.fromkeys(self.names, pl.String())).with_columns(
+            pl.lit(0, pl.Int64).alias(LINE_NO)
+        )
+
+    def batch(self, cells: pl.DataFrame, raws: "_Raws | None" = None, rejected: Sequence[Rejected] = ()) -> RecordBatch:
+        """`cells` has LINE_NO and the columns of `names`."""
+        return RecordBatch(cells.select(self._select), raws or _no_raws, list(rejected), self.header)
+
+    def wrong_count(self, line_no: int, raw: str, found: int) -> Rejected:
+        detail = f"{len(self.header)} fields declared, {found} found"
+        return Rejected(line_no, raw, Rejection.WRONG_FIELD_COUNT, detail)
+
+
+_Raws: TypeAlias = Any
+
+
+def _no_raws(positions: Sequence[int]) -> list[str]:
+    return [""] * len(positions)
+
+
+def _header(text: _Text, delimiter: str) -> list[str] | None:
+    """Take the first record that is not blank."""
+    size = _USUAL_HEADER_BYTES
+    while True:
+        lines = text.lines(size)
+        is_all = size >= _LOOKAHEAD_BYTES or (text.ended and size >= len(text.buffer))
+        for _, stop, cells in csv_records(lines, delimiter):
+            if not is_all and (stop == len(lines) or isinstance(cells, str)):
+                break
+            if isinstance(cells, str):
+                raise UnreadableFileError(f"the header is not valid CSV: {cells}")
+            if cells:
+                text.drop(sum(len(line.encode()) for line in lines[:stop]), lines=stop)
+                return cells
+        if is_all:
+            return None
+        size = 2 * min(size, max(len(text.buffer), _DIRECTIVE_BYTES))
+        text.fill(size)
+
+
+@dataclass(frozen=True)
+class _Spans:
+    """The records of a block: byte positions, lines from 0, and numbers of fields."""
+
+    starts: Positions
+    stops: Positions
+    lines: Positions
+    fields: Positions
+    line_feeds: int
+
+    @property
+    def end(self) -> int:
+        """Position after the last record's line feed."""
+        return int(self.stops[-1]) + 1
+
+
+def _quick(text: _Text, layout: _Layout) -> RecordBatch | None:
+    """The records of the buffer up to the last that is whole; None where it takes more care."""
+    if not layout.delimiter.isascii():
+        return None
+    if text.ended and not text.buffer.endswith(b"\n"):
+        text.buffer += b"\n"
+    block = np.frombuffer(text.buffer, np.uint8)
+    spans = _spans(block, ord(layout.delimiter))
+    if spans is None or _is_odd(text.buffer, block, spans):
+        return None
+    lengths = spans.stops - spans.starts
+    blank = (lengths == 0) | ((lengths == 1) & (block[spans.starts] == _RETURN))
+    good = (spans.fields == len(layout.header)) & ~blank
+    data = text.buffer[: spans.end]
+    if not good.all():
+        data = block[: spans.end][np.repeat(good, lengths + 1)].tobytes()
+    cells = _split(data, layout)
+    if cells.height != np.count_nonzero(good):
+        return None
+    line_nos = spans.lines + text.line_no
+    kept = np.flatnonzero(good)
+    source = text.buffer
+
+    def raw(record: int) -> str:
+        return source[spans.starts[record] : spans.stops[record]].removesuffix(b"\r").decode()
+
+    rejected = [
+        layout.wrong_count(int(line_nos[record]), raw(record), int(spans.fields[record]))
+        for record in np.flatnonzero(~good & ~blank).tolist()
+    ]
+    text.drop(spans.end, lines=spans.line_feeds)
+    return layout.batch(
+        cells.with_columns(pl.Series(LINE_NO, line_nos[good], dtype=pl.Int64)),
+        lambda positions: [raw(kept[position]) for position in positions],
+        rejected,
+    )
+
+
+def _spans(block: npt.NDArray[np.uint8], delimiter: int) -> _Spans | None:
+    """Find the records that end in the block; None where there is none, or a quote stands where none may."""
+    marked = block == _LINE_FEED
+    marked |= block == delimiter
+    quote = block == _QUOTE
+    has_quotes = bool(quote.any())
+    if has_quotes:
+        marked |= quote
+    places = np.flatnonzero(marked)
+    kinds = block[places]
+    feeds = kinds == _LINE_FEED
+    delimiters = kinds == delimiter
+    if has_quotes:
+        # The number of quotes so far is even outside of quoted fields; it may overflow, its last bit stays right.
+        outside = (np.cumsum(kinds == _QUOTE, dtype=np.uint8) & 1) == 0
+        ends = np.flatnonzero(feeds & outside)
+        delimiters &= outside
+    else:
+        ends = np.flatnonzero(feeds)
+    if not ends.size:
+        return None
+    stops = places[ends]
+    if has_quotes and not _keeps_grammar(block, places[: ends[-1]][kinds[: ends[-1]] == _QUOTE], delimiter):
+        return None
+    starts = np.concatenate(([0], stops[:-1] + 1))
+    fields = np.diff(np.cumsum(delimiters, dtype=np.int64)[ends], prepend=0) + 1
+    seen = np.cumsum(feeds, dtype=np.int64)[ends] if has_quotes else np.arange(1, ends.size + 1)
+    return _Spans(starts, stops, np.concatenate(([0], seen[:-1])), fields, int(seen[-1]))
+
+
+def _keeps_grammar(block: npt.NDArray[np.uint8], quotes: Positions, delimiter: int) -> bool:
+    """Whether each quote opens a field at its start, closes it at its end, or is one of a pair within it."""
+    if quotes.size % 2:
+        return False
+    opening, closing = quotes[::2], quotes[1::2]
+    before, after = block[opening - 1], block[closing + 1]
+    doubled = closing[:-1] + 1 == opening[1:]
+    opens = (before == delimiter) | (before == _LINE_FEED) | (opening == 0)
+    opens[1:] |= doubled
+    closes = (after == delimiter) | (after == _LINE_FEED) | (after == _RETURN)
+    closes[:-1] |= doubled
+    return bool(opens.all() and closes.all())
+
+
+def _is_odd(data: bytes, block: npt.NDArray[np.uint8], spans: _Spans) -> bool:
+    """Whether a block has what only the careful way reads rightly: lone returns, or a field beyond the limit."""
+    if data.find(b"\r", 0, spans.end) >= 0:
+        returns = np.flatnonzero(block[: spans.end] == _RETURN)
+        if (block[returns + 1] != _LINE_FEED).any():
+            return True
+    return int((spans.stops - spans.starts).max()) > FIELD_LIMIT_CHARACTERS
+
+
+def _split(data: bytes, layout: _Layout) -> pl.DataFrame:
+    return pl.read_csv(
+        data,
+        has_header=False,
+        separator=layout.delimiter,
+        schema=dict.fromkeys(layout.names, pl.String()),
+        empty_string_is_null=False,
+    )
+
+
+def _careful(text: _Text, layout: _Layout) -> RecordBatch:
+    """The records that begin in the buffer, except those too close to its end to be seen whole."""
+    text.fill(2 * _LOOKAHEAD_BYTES)
+    lines = text.lines()
+    sizes = np.cumsum([len(line.encode()) for line in lines])
+    enough = sizes[-1] if text.ended else max(int(sizes[-1]) - _LOOKAHEAD_BYTES, 1)
+    kept: list[tuple[int, int]] = []
+    cells: list[list[str]] = []
+    rejected: list[Rejected] = []
+    used = 0
+    for start, stop, record in csv_records(lines, layout.delimiter):
+        if start and sizes[start - 1] >= enough:
+            break
+        used = stop
+        line_no = text.line_no + start
+        if isinstance(record, str):
+            rejected.append(Rejected(line_no, _raw(lines, start, stop), Rejection.MALFORMED_RECORD, record))
+        elif len(record) == len(layout.header):
+            kept.append((start, stop))
+            cells.append(record)
+        elif record:
+            rejected.append(layout.wrong_count(line_no, _raw(lines, start, stop), len(record)))
+    frame = pl.DataFrame(cells, schema=dict.fromkeys(layout.names, pl.String()), orient="row")
+    first = text.line_no
+    text.drop(int(sizes[used - 1]), lines=used)
+    return layout.batch(
+        frame.with_columns(pl.Series(LINE_NO, [first + start for start, _ in kept], dtype=pl.Int64)),
+        lambda positions: [_raw(lines, *kept[position]) for position in positions],
+        rejected,
+    )
+
+
+def _raw(lines: Sequence[str], start: int, stop: int) -> str:
+    return "".join(lines[start:stop]).rstrip("\r\n")

@@ -1,0 +1,141 @@
+"""One partition of a Delta table on its way: its Parquet files lie in the table's folder, and no commit names them yet.
+
+A day may hold more rows than fit into memory, and which of them count is known only at its end. So they are written
+as they come, can be read back, and become the partition in one commit (`DeltaLakeResource.publish`).
+"""
+
+import json
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from resources.errors import ConfigurationError
+from resources.object_store import open_store
+
+if TYPE_CHECKING:
+    from deltalake.transaction import AddAction
+
+PART_ROWS: Final = 250_000
+"""Rows that are gathered before they are written."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    name: str
+    size_bytes: int
+    rows: int
+
+
+class StagedPartition:
+    """Rows that are being gathered for the partition `day` of the table at `uri`.
+
+    `schema` is the table's, with the partition's column, which the rows that are added may leave out.
+    """
+
+    def __init__(self, uri: str, schema: dict[str, pl.DataType], partition_column: str, day: date) -> None:
+        self.uri = uri
+        self.schema = schema
+        self.partition_column = partition_column
+        self.day = day
+        self._stored = [name for name in schema if name != partition_column]
+        self._parts: list[_Part] = []
+        self._waiting: list[pl.DataFrame] = []
+        self._store = open_store(uri)
+
+    @property
+    def height(self) -> int:
+        """Number of rows."""
+        return sum(part.rows for part in self._parts) + sum(frame.height for frame in self._waiting)
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Add rows after those that are there."""
+        self._waiting.append(frame.select(self._stored))
+        if sum(each.height for each in self._waiting) >= PART_ROWS:
+            self._write()
+
+    def frames(self, columns: list[str]) -> Iterator[pl.DataFrame]:
+        """The rows so far, in order, some at a time."""
+        for part in self._parts:
+            yield self._read(part, columns)
+        for frame in self._waiting:
+            yield frame.select(columns)
+
+    def counts(self, column: str) -> dict[str, int]:
+        """Number of rows for each value of a text column, the most frequent first."""
+        found: Counter[str] = Counter()
+        for frame in self.frames([column]):
+            found.update(dict(frame.group_by(column).len().sort(column).iter_rows()))
+        return dict(found.most_common())
+
+    def keep(self, condition: pl.Expr) -> None:
+        """Drop the other rows; files of which none is dropped stay as they are."""
+        parts, self._parts = self._parts, []
+        self._waiting = [frame.filter(condition) for frame in self._waiting]
+        for part in parts:
+            before = self._read(part)
+            after = before.filter(condition)
+            if after.height == before.height:
+                self._parts.append(part)
+                continue
+            self._store.delete(part.name)
+            if after.height:
+                self._parts.append(self._stored_part(after))
+
+    def release(self) -> None:
+        """Let go of the files: they are the table's now."""
+        self._parts, self._waiting = [], []
+
+    def discard(self) -> None:
+        """Remove what was written and is not the table's."""
+        for part in self._parts:
+            self._store.delete(part.name)
+        self._parts, self._waiting = [], []
+
+    def actions(self) -> "list[AddAction]":
+        """What a commit has to say of the files; rows that still wait are written first."""
+        from deltalake.transaction import AddAction
+
+        if any(frame.height for frame in self._waiting):
+            self._write()
+        now = int(time.time() * 1000)
+        values = {self.partition_column: self.day.isoformat()}
+        return [
+            AddAction(part.name, part.size_bytes, values, now, True, json.dumps({"numRecords": part.rows}))
+            for part in self._parts
+        ]
+
+    def _write(self) -> None:
+        rows = pl.concat(self._waiting)
+        self._waiting = []
+        self._parts.append(self._stored_part(rows))
+
+    def _stored_part(self, rows: pl.DataFrame) -> _Part:
+        name = f"{self.partition_column}={self.day}/part-{len(self._parts):05d}-{uuid.uuid4()}.parquet"
+        if "://" in self.uri:
+            content = BytesIO()
+            rows.write_parquet(content, compression="snappy")
+            content.seek(0)
+            self._store.put(name, content)
+            return _Part(name, len(content.getbuffer()), rows.height)
+        path = Path(self.uri) / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            rows.write_parquet(path, compression="snappy")
+        except OSError as error:
+            raise ConfigurationError(
+                f"{path} cannot be written ({error.strerror or error}): allow writing there, make room, or set `lake` "
+                "in config/platform.yaml"
+            ) from error
+        return _Part(name, path.stat().st_size, rows.height)
+
+    def _read(self, part: _Part, columns: list[str] | None = None) -> pl.DataFrame:
+        with self._store.fetch(part.name) as path:
+            return pl.read_parquet(path, columns=columns, hive_partitioning=False)
