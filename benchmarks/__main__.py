@@ -7,12 +7,16 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import demo_seconds_warm, import_vs_dagster
+from benchmarks import demo_seconds_warm, import_vs_dagster, ingestion
 from benchmarks.measurement import Result
 
 BENCHMARKS: dict[str, Callable[[], Result]] = {
     "import_vs_dagster": import_vs_dagster.measure,
     "demo_seconds_warm": demo_seconds_warm.measure,
+    "ingest_vs_duckdb": ingestion.against_duckdb,
+    "ingest_growth_1m_vs_100k": ingestion.growth,
+    "ingest_peak_mb_1m": ingestion.peak_memory,
+    "landing_tick_10k_files": ingestion.many_small_files,
 }
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 

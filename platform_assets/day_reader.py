@@ -151,8 +151,9 @@ class _FileReader:
     def _file(self, planned: PlannedFile, source: Source) -> Iterator[_Piece | _Letter | _Void]:
         uri = planned.file.uri
         try:
-            has_text = False
+            kept, has_text = 0, False
             for batch in planned.read(self._landing):
+                kept += batch.records.height
                 has_text = has_text or source.columns.text in batch.columns
                 self.records[uri] += batch.records.height + len(batch.rejected)
                 yield _Piece(planned, batch, self._missing(planned, source, batch.columns))
@@ -165,7 +166,7 @@ class _FileReader:
             return
         if not self.records[uri]:
             self.problems[uri] = "the file holds no records"
-        elif planned.kind and planned.kind.format in _JSON and not has_text and source.pull is None:
+        elif planned.kind and planned.kind.format in _JSON and kept and not has_text and source.pull is None:
             yield from self._without_text(planned, source)
 
     def _without_text(self, planned: PlannedFile, source: Source) -> Iterator[_Piece | _Void]:
@@ -206,14 +207,15 @@ class _Judged:
 def _judged(pieces: Iterator[_Piece | _Letter | _Void], plan: DayPlan) -> "Generator[_Judged | _Void]":
     """Type the records, those of small files together."""
     gathered: list[_Piece] = []
+    rows = 0
     for item in pieces:
-        together = isinstance(item, _Piece) and all(item.planned.source is piece.planned.source for piece in gathered)
-        rows = sum(piece.batch.records.height for piece in gathered)
-        if gathered and (not together or rows >= _GATHERED_ROWS):
+        goes_along = isinstance(item, _Piece) and (not gathered or item.planned.source is gathered[0].planned.source)
+        if gathered and (not goes_along or rows >= _GATHERED_ROWS):
             yield _judge(gathered, plan)
-            gathered = []
+            gathered, rows = [], 0
         if isinstance(item, _Piece):
             gathered.append(item)
+            rows += item.batch.records.height
         elif isinstance(item, _Void):
             yield item
         else:
@@ -233,7 +235,7 @@ def _judge(pieces: Sequence[_Piece], plan: DayPlan) -> _Judged:
         for piece in pieces
         for one in piece.batch.rejected
     ]
-    whole = [piece for piece in pieces if piece.missing is None]
+    whole = [piece for piece in pieces if piece.missing is None and piece.batch.records.height]
     for piece in pieces:
         if piece.missing is not None:
             lines = piece.batch.records[LINE_NO].to_list()
@@ -245,7 +247,7 @@ def _judge(pieces: Sequence[_Piece], plan: DayPlan) -> _Judged:
             ]
     if not whole or source is None:
         return _only_letters(_letters(letters, name, plan))
-    accepted = accept(pl.concat([_placed(piece) for piece in whole]), source, name, plan.day)
+    accepted = accept(_placed(whole), source, name, plan.day)
     refused = accepted.refused.select(
         "file_uri",
         pl.col("received_at").cast(UTC_TIME),
@@ -266,10 +268,18 @@ def _only_letters(letters: pl.DataFrame) -> _Judged:
     return _Judged(pl.DataFrame(schema=RAW_FEEDBACK), letters, pl.Series(dtype=pl.UInt64))
 
 
-def _placed(piece: _Piece) -> pl.DataFrame:
-    return piece.batch.records.with_columns(
-        pl.lit(piece.planned.file.uri).alias(FILE_URI), pl.lit(piece.planned.received_at).alias(RECEIVED_AT)
+def _placed(pieces: Sequence[_Piece]) -> pl.DataFrame:
+    """The records of all pieces, each with where it comes from."""
+    records = pl.concat([piece.batch.records for piece in pieces])
+    origins = pl.DataFrame(
+        {
+            FILE_URI: [piece.planned.file.uri for piece in pieces],
+            RECEIVED_AT: [piece.planned.received_at for piece in pieces],
+            "height": [piece.batch.records.height for piece in pieces],
+        }
     )
+    of_record = pl.int_range(origins.height, eager=True).repeat_by(origins["height"]).explode()
+    return pl.concat([origins.drop("height")[of_record], records], how="horizontal")
 
 
 def _raws(pieces: Sequence[_Piece], positions: Sequence[int]) -> list[str]:

@@ -99,5 +99,8 @@ class FileLedger:
         return entry.same_as is None and entry.records > 0 and self.holders(entry.content)[0] is not entry
 
     def has_lost_its_original(self, entry: Entry) -> bool:
-        """Whether nobody holds the records any more that a file was found to repeat."""
-        return entry.same_as is not None and not self.holders(entry.content)
+        """Whether the file that an entry was found to repeat does not hold the same content any more."""
+        if entry.same_as is None:
+            return False
+        original = self.entries.get(entry.same_as)
+        return original is None or original.content != entry.content

@@ -16,7 +16,7 @@ import polars as pl
 from pydantic import Field
 
 from resources.errors import ConfigurationError, ServerUnavailableError
-from resources.staged_partition import StagedPartition
+from resources.staged_partition import PART_ROWS, StagedPartition
 
 PARTITION_COLUMN = "partition_date"
 _ATTEMPTS = 8
@@ -83,9 +83,11 @@ class DeltaLakeResource(dg.ConfigurableResource[None]):
 
         self._commit(table, write)
 
-    def stage(self, table: str, schema: dict[str, pl.DataType], day: date) -> StagedPartition:
-        """Begin a partition that is too big to be held in memory; `publish` makes it the table's."""
-        return StagedPartition(self.uri(table), schema, PARTITION_COLUMN, day)
+    def stage(
+        self, table: str, schema: dict[str, pl.DataType], day: date, part_rows: int = PART_ROWS
+    ) -> StagedPartition:
+        """Begin a partition that may be too big to be held in memory; `publish` makes it the table's."""
+        return StagedPartition(self.uri(table), schema, PARTITION_COLUMN, day, part_rows)
 
     def publish(self, table: str, staged: StagedPartition) -> None:
         """Make the staged rows the partition of `table`, in one commit; they replace what was there.

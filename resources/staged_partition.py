@@ -40,7 +40,14 @@ class StagedPartition:
     `schema` is the table's, with the partition's column, which the rows that are added may leave out.
     """
 
-    def __init__(self, uri: str, schema: dict[str, pl.DataType], partition_column: str, day: date) -> None:
+    def __init__(
+        self,
+        uri: str,
+        schema: dict[str, pl.DataType],
+        partition_column: str,
+        day: date,
+        part_rows: int = PART_ROWS,
+    ) -> None:
         self.uri = uri
         self.schema = schema
         self.partition_column = partition_column
@@ -48,6 +55,7 @@ class StagedPartition:
         self._stored = [name for name in schema if name != partition_column]
         self._parts: list[_Part] = []
         self._waiting: list[pl.DataFrame] = []
+        self._part_rows = part_rows
         self._store = open_store(uri)
 
     @property
@@ -58,7 +66,7 @@ class StagedPartition:
     def add(self, frame: pl.DataFrame) -> None:
         """Add rows after those that are there."""
         self._waiting.append(frame.select(self._stored))
-        if sum(each.height for each in self._waiting) >= PART_ROWS:
+        if sum(each.height for each in self._waiting) >= self._part_rows:
             self._write()
 
     def frames(self, columns: list[str]) -> Iterator[pl.DataFrame]:

@@ -1,9 +1,13 @@
-"""A real S3 server for tests: moto's, in a thread of the test process.
+"""A real S3 server for tests: moto's, in a process of its own.
 
 A test module that uses it says `pytest_plugins = ["tests.s3"]`, and its tests take the fixture `s3_bucket`.
 """
 
-import logging
+import contextlib
+import socket
+import subprocess
+import sys
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,22 +65,39 @@ class Bucket:
 
 @pytest.fixture(scope="session")
 def s3_client() -> Iterator[Any]:
-    """A server with boto3's client for it; stopped at the end of the session."""
-    import boto3
-    from moto.server import ThreadedMotoServer
+    """A server with boto3's client for it; stopped at the end of the session.
 
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield boto3.client(
-        "s3",
-        region_name="us-east-1",
-        endpoint_url=f"http://{host}:{port}",
-        aws_access_key_id=_KEY,
-        aws_secret_access_key=_KEY,
-    )
-    server.stop()
+    A process of its own: a library that waits for an answer without letting other threads run would wait for ever for
+    a server in one of them.
+    """
+    import boto3
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _wait_for(port, server)
+        yield boto3.client(
+            "s3",
+            region_name="us-east-1",
+            endpoint_url=f"http://127.0.0.1:{port}",
+            aws_access_key_id=_KEY,
+            aws_secret_access_key=_KEY,
+        )
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        assert server.poll() is None, "the S3 server did not start"
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.1)
+    raise AssertionError("the S3 server does not answer")
 
 
 @pytest.fixture

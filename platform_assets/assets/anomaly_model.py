@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 import polars as pl
 
-from platform_assets.assets.common import TRITON_RETRIES, table_metadata
+from platform_assets.assets.common import SERVER_RETRIES, table_metadata
 from platform_assets.current_model import DETECTOR, current_model, model_hash
 from platform_assets.domain.anomaly_model import AnomalyModel, fit_anomaly_model, novelty
 from platform_assets.domain.errors import FeedbackError
@@ -57,7 +57,7 @@ class Reference:
     group_name="models",
     kinds={"scikitlearn", "onnx", "triton"},
     metadata=table_metadata("anomaly_model"),
-    retry_policy=TRITON_RETRIES,
+    retry_policy=SERVER_RETRIES,
 )
 def anomaly_model(
     context: dg.AssetExecutionContext,

@@ -5,7 +5,7 @@ import polars as pl
 
 from platform_assets.assets.common import (
     LAKE_IO,
-    TRITON_RETRIES,
+    SERVER_RETRIES,
     WHEN_UPSTREAM_CHANGES,
     table_metadata,
 )
@@ -26,7 +26,7 @@ from resources.triton import TritonResource
     group_name="models",
     kinds={"triton", "deltalake"},
     metadata=table_metadata("anomaly_scores"),
-    retry_policy=TRITON_RETRIES,
+    retry_policy=SERVER_RETRIES,
     automation_condition=WHEN_UPSTREAM_CHANGES,
 )
 def anomaly_scores(

@@ -12,7 +12,7 @@ from platform_assets.domain.tables import TABLES
 LAKE_IO: Final = "lake_io"
 """Key of the IO manager over the Delta tables."""
 
-TRITON_RETRIES: Final = dg.RetryPolicy(
+SERVER_RETRIES: Final = dg.RetryPolicy(
     max_retries=3, delay=2, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS
 )
 """A server that restarts is back within seconds; writes are idempotent, so a step may simply run again."""

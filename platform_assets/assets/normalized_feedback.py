@@ -8,7 +8,7 @@ import polars as pl
 
 from platform_assets.assets.common import (
     LAKE_IO,
-    TRITON_RETRIES,
+    SERVER_RETRIES,
     WHEN_UPSTREAM_CHANGES,
     table_metadata,
 )
@@ -32,7 +32,7 @@ from resources.triton import TritonResource
     group_name="normalization",
     kinds={"polars", "deltalake"},
     metadata=table_metadata("normalized_feedback"),
-    retry_policy=TRITON_RETRIES,
+    retry_policy=SERVER_RETRIES,
     automation_condition=WHEN_UPSTREAM_CHANGES,
 )
 def normalized_feedback(

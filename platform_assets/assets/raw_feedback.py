@@ -12,7 +12,7 @@ from typing import Final
 import dagster as dg
 import polars as pl
 
-from platform_assets.assets.common import LAKE_IO, table_metadata
+from platform_assets.assets.common import LAKE_IO, SERVER_RETRIES, table_metadata
 from platform_assets.day_plan import plan_day
 from platform_assets.day_reader import IncompleteFileError, read_day
 from platform_assets.failures import clear_failures
@@ -54,6 +54,8 @@ _LOOKS: Final = 3
     },
     partitions_def=ARRIVAL_DAYS,
     description="Reads the day's landed files.",
+    # A bucket that does not answer; a file that was renamed while it was to be read.
+    retry_policy=SERVER_RETRIES,
 )
 def raw_feedback(
     context: dg.AssetExecutionContext,

@@ -12,7 +12,7 @@ main: Final = Root(
         "run": LazyCommand("run", "run", "Bring landed days through the pipeline."),
         "report": LazyCommand("report", "report", "What the checks found, by day."),
         "query": LazyCommand("query", "query", "Ask the tables in SQL, read-only."),
-        "quarantine": LazyCommand("quarantine", "quarantine", "Look at the records that could not be loaded."),
+        "quarantine": LazyCommand("quarantine", "quarantine", "The records that could not be loaded, and replay."),
         "models": LazyCommand("models", "models", "List, build and validate the model repository."),
         "triton": LazyCommand("triton", "triton", "Serve, look at and stop the embedded server."),
         "doctor": LazyCommand("doctor", "doctor", "What is ready, and what to do about the rest."),

@@ -1,7 +1,9 @@
-"""`feedback quarantine`: the records that could not be loaded, counted or one by one."""
+"""`feedback quarantine`: the records that could not be loaded: counted, one by one, and read again."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from datetime import date
+from typing import TYPE_CHECKING
 
 import click
 import polars as pl
@@ -9,6 +11,7 @@ import polars as pl
 from platform_assets.cli.console import (
     DAY,
     Command,
+    Exit,
     Function,
     Group,
     Json,
@@ -21,12 +24,15 @@ from platform_assets.cli.project import open_settings
 from platform_assets.domain.raw_feedback import Reason
 from platform_assets.domain.tables import QUARANTINED_FEEDBACK
 
+if TYPE_CHECKING:
+    from platform_assets.replay import Replay
+
 _RAW_CHARACTERS = 120
 
 
 @click.group(cls=Group)
 def quarantine() -> None:
-    """Look at the records that could not be loaded, as they stood in their files, and why."""
+    """Look at the records that could not be loaded, as they stood in their files, and read them again."""
 
 
 def _filters(command: Function) -> Function:
@@ -62,7 +68,8 @@ def list_letters(*, partition: date | None, reason: str | None, source: str | No
             counted.rows(),
             footer=("all", "", "", int(counted["records"].sum()), int(counted["files"].sum())),
         )
-        say("\nNext: `feedback quarantine show` for the records; correct what is wrong, land, run")
+        say("\nNext: `feedback quarantine show` for the records; correct config/sources.yaml and")
+        say("      `feedback quarantine replay`, or land the corrected file with --replace and `feedback run`")
 
 
 @quarantine.command(cls=Command)
@@ -94,6 +101,67 @@ def show(*, partition: date | None, reason: str | None, source: str | None, limi
         )
     if letters.height > limit:
         say(f"… {letters.height - limit} more records: raise --limit")
+
+
+@quarantine.command("replay", cls=Command)
+@_filters
+@click.option("--dry-run", is_flag=True, help="Only say what would come back.")
+@format_option("table", "json")
+def read_again(*, partition: date | None, reason: str | None, source: str | None, dry_run: bool, form: str) -> int:
+    """Read the days of dead letters again, after their source's entry in config/sources.yaml was corrected.
+
+    Each day is first read without writing anything; those to which a dead letter would come back as a row are then
+    run to their end. The files are read as they stand in the landing zone.
+    """
+    from platform_assets.cli.run import run_days
+    from platform_assets.replay import replay
+
+    settings = open_settings()
+    letters = _letters(partition, reason, source).collect()
+    looked_at = [replay(day, letters.filter(partition_date=day), settings) for day in _days(letters)]
+    to_run = [] if dry_run else [one.day for one in looked_at if one.brought_back]
+    summary = run_days(to_run, settings) if to_run else None
+    if form == "json":
+        print_json(
+            {
+                "days": [{**asdict(one), "day": one.day.isoformat()} for one in looked_at],
+                "run": summary.as_json() if summary else None,
+            }
+        )
+    elif not looked_at:
+        click.echo("nothing is quarantined")
+    else:
+        print_table(
+            ["day", "dead letters", "back as rows", "rows lost"],
+            [(str(one.day), one.letters, one.brought_back, one.lost) for one in looked_at],
+            footer=(
+                "all",
+                sum(one.letters for one in looked_at),
+                sum(one.brought_back for one in looked_at),
+                sum(one.lost for one in looked_at),
+            ),
+        )
+        _tell_next(looked_at, dry_run=dry_run)
+        if summary:
+            say("")
+            summary.show()
+    return Exit.FINE if summary is None or summary.success else Exit.FAILED
+
+
+def _tell_next(looked_at: Sequence["Replay"], *, dry_run: bool) -> None:
+    if lost := sum(one.lost for one in looked_at):
+        say(f"\nWarning: {lost} rows of these days do not keep their sources' contracts as they are now")
+    if not any(one.brought_back for one in looked_at):
+        say(
+            "\nnone would be a row now: see why with `feedback quarantine show`, and correct their source in "
+            "config/sources.yaml"
+        )
+    elif dry_run:
+        say("\nNext: the same without --dry-run")
+
+
+def _days(letters: pl.DataFrame) -> list[date]:
+    return letters["partition_date"].unique().sort().to_list()
 
 
 def _letters(partition: date | None, reason: str | None, source: str | None) -> pl.LazyFrame:

@@ -72,13 +72,27 @@ def run(
             days = days_that_wait(settings, instance) if plan.of_days else Days([], {})
         if plan.of_days and not days.run and not days.refused:
             return _nothing_to_do(wanted, form)
-        with _termination_as_interruption(), ProgressView() as view:
-            work = _Work(settings, definitions, instance, plan, view)
-            with _server(settings.triton(), view, wanted=needs_triton(definitions, plan)):
-                work.run(days)
-        summary = sum_up(settings.lake(), work.results, days.refused, work.model, work.model_note)
+        summary = _carried_out(plan, days, settings, instance, definitions)
     _tell(summary, form)
     return Exit.FINE if summary.success else Exit.FAILED
+
+
+def run_days(days: Sequence[date], settings: Settings) -> RunSummary:
+    """Bring some days through the whole pipeline again, as `feedback run --partition` does."""
+    with dagster_instance(settings) as instance:
+        definitions = load_definitions(settings)
+        plan = make_plan(definitions, [], fitted=is_fitted(settings.lake(), Path(settings.triton().repository)))
+        return _carried_out(plan, Days(list(days), {}), settings, instance, definitions)
+
+
+def _carried_out(
+    plan: Plan, days: Days, settings: Settings, instance: dg.DagsterInstance, definitions: dg.Definitions
+) -> RunSummary:
+    with _termination_as_interruption(), ProgressView() as view:
+        work = _Work(settings, definitions, instance, plan, view)
+        with _server(settings.triton(), view, wanted=needs_triton(definitions, plan)):
+            work.run(days)
+    return sum_up(settings.lake(), work.results, days.refused, work.model, work.model_note)
 
 
 def _span(partition: date | None, first: date | None, last: date | None) -> tuple[date, date] | None:

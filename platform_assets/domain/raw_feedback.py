@@ -278,7 +278,10 @@ def _utc(given: pl.Series, source: Source) -> pl.Series:
     if wall is not None and source.time_zone is not None:
         placed = wall.dt.replace_time_zone(source.time_zone, ambiguous="null", non_existent="null")
         found.append(placed.dt.convert_time_zone("UTC"))
-    return pl.select(pl.coalesce(found)).to_series()
+    whole = pl.select(pl.coalesce(found)).to_series()
+    # Beyond these years others could not read the table.
+    named = whole.dt.epoch("s").is_between(_FIRST_SECOND, _LAST_SECOND)
+    return whole if named.all() else whole.set(~named.fill_null(True), None)
 
 
 def _parsed(texts: pl.Series, forms: Sequence[str], zone: str | None) -> pl.Series:

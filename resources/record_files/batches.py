@@ -12,7 +12,8 @@ from typing import Final
 import polars as pl
 
 LINE_NO: Final = "#line_no"
-"""Column beside the fields: the 1-based line on which the record begins (its row, in Parquet and XLSX)."""
+"""Column beside the fields: the 1-based line on which the record begins; its row in Parquet and XLSX, its number in
+JSON documents."""
 
 EXTRA: Final = "#extra"
 """Column beside the fields: the fields that were not asked for, as a JSON object without white space."""

@@ -57,7 +57,8 @@ def read(
     if header is None:
         return
     layout = _Layout(header, fields, delimiter)
-    yield layout.batch(layout.empty())
+    if not text.fill():
+        yield layout.batch(layout.empty())
     while text.fill():
         yield _quick(text, layout) or _careful(text, layout)
 

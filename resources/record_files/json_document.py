@@ -31,7 +31,8 @@ def read(stream: BinaryIO, fields: Sequence[str], dialect: Dialect) -> Iterator[
 
     The file holds an array of records, or records one after another; with `dialect.record_path`, an object with
     such an array at that dotted path, or several of them. About BATCH_BYTES of it are in memory at once, or one
-    element, where that is longer. A file of white space holds no records.
+    element, where that is longer. A file of white space holds no records. LINE_NO is a record's number, for many may
+    stand on one line.
 
     Raises:
         UnreadableFileError: the bytes are not of the encoding, are not JSON, end too soon (`incomplete`), or have
@@ -39,10 +40,11 @@ def read(stream: BinaryIO, fields: Sequence[str], dialect: Dialect) -> Iterator[
     """
     text = _Text(stream, dialect.encoding)
     records: list[tuple[int, bytes]] = []
-    size = 0
+    size = number = 0
     while text.next_character():
-        for line_no, raw in _records(text, dialect.record_path):
-            records.append((line_no, raw))
+        for raw in _records(text, dialect.record_path):
+            number += 1
+            records.append((number, raw))
             size += len(raw)
             if size >= BATCH_BYTES:
                 yield json_records(fields, records)
@@ -51,7 +53,7 @@ def read(stream: BinaryIO, fields: Sequence[str], dialect: Dialect) -> Iterator[
         yield json_records(fields, records)
 
 
-def _records(text: "_Text", record_path: str | None) -> Iterator[tuple[int, bytes]]:
+def _records(text: "_Text", record_path: str | None) -> Iterator[bytes]:
     if record_path is not None:
         yield from _elements_at(text, record_path.split("."), record_path)
     elif text.next_character() == "[":
@@ -60,7 +62,7 @@ def _records(text: "_Text", record_path: str | None) -> Iterator[tuple[int, byte
         yield text.take_value()
 
 
-def _elements(text: "_Text") -> Iterator[tuple[int, bytes]]:
+def _elements(text: "_Text") -> Iterator[bytes]:
     text.take("[")
     if text.next_character() == "]":
         text.take("]")
@@ -70,7 +72,7 @@ def _elements(text: "_Text") -> Iterator[tuple[int, bytes]]:
         yield text.take_value()
 
 
-def _elements_at(text: "_Text", keys: Sequence[str], record_path: str) -> Iterator[tuple[int, bytes]]:
+def _elements_at(text: "_Text", keys: Sequence[str], record_path: str) -> Iterator[bytes]:
     """The elements of the array at a path below the value that comes next; the rest of that is passed over."""
     no_array = UnreadableFileError(f"there is no array at {record_path!r}: set the source's record_path")
     if text.next_character() not in {"{" if keys else "[", ""}:
@@ -131,18 +133,18 @@ class _Text:
         """Take the next value, which must be a string; the string."""
         if self.next_character() not in {'"', ""}:
             raise self._broken(self._at, 'Expecting "')
-        return str(json.loads(self.take_value()[1], strict=False))
+        return str(json.loads(self.take_value(), strict=False))
 
-    def take_value(self) -> tuple[int, bytes]:
-        """Take the next JSON value: the line on which it begins, and its text."""
+    def take_value(self) -> bytes:
+        """Take the next JSON value: its text."""
         if not self.next_character():
             raise self._ended()
         end = self._end_of_value()
         while len(self._window) - end < _LOOK_AHEAD and self._read_more():
             end = self._end_of_value()
-        line_no, raw = self._line, self._window[self._at : end].encode()
+        raw = self._window[self._at : end].encode()
         self._move(end)
-        return line_no, raw
+        return raw
 
     def _end_of_value(self) -> int:
         while True:

@@ -28,7 +28,7 @@ class _NoRecordError(ValueError):
 
 
 def json_records(fields: Sequence[str], texts: Iterable[tuple[int, bytes]]) -> RecordBatch:
-    """Read JSON texts in UTF-8, each with the line on which it begins.
+    """Read JSON texts in UTF-8, each with its line or number.
 
     Objects within objects are flattened to dotted paths. Numbers keep the text that they have in the file; NaN and
     the infinities, which JSON does not know and some writers write, are null; half of a surrogate pair is U+FFFD.

@@ -83,6 +83,8 @@ def utf8_blocks(stream: BinaryIO, encoding: str, block_bytes: int) -> Iterator[b
         except UnicodeDecodeError as error:
             place = offset + error.start - pending
             raise UnreadableFileError(f"byte {place} is not {encoding}: set the source's encoding") from None
+        except UnicodeError as error:  # such as UTF-16 of no known byte order
+            raise UnreadableFileError(f"the text is not {encoding} ({error}): set the source's encoding") from None
         if is_utf8:
             yield block
         elif text:

@@ -155,6 +155,7 @@ def test_many_small_files_are_all_read(project: Project) -> None:
         project.land(
             DAY, f"shop_reviews_{number}.csv", HEADER + f"{number},text {number},,,,\n{number}-b,broken,,77,,\n"
         )
+    project.land(DAY, "shop_reviews_5-none.csv", HEADER)
     read(project)
     assert texts(project) == sorted(f"text {number}" for number in range(120))
     letters = project.rows("quarantined_feedback", DAY)

@@ -1,6 +1,7 @@
-"""`feedback quarantine list` and `show`."""
+"""`feedback quarantine list`, `show` and, as far as it needs no server, `replay`."""
 
 import json
+from pathlib import Path
 
 
 def test_nothing_is_quarantined(feedback) -> None:
@@ -46,3 +47,43 @@ def test_filters(loaded) -> None:
 
 def test_unknown_reason(feedback, one_line) -> None:
     one_line(feedback("quarantine", "list", "--reason", "bored"), "bored", "bad_rating")
+
+
+def correct_the_rating(project: Path) -> None:
+    sources = project / "config/sources.yaml"
+    sources.write_text(
+        sources.read_text().replace("    channel: web_review\n", "    channel: web_review\n    rating_range: [2, 10]\n")
+    )
+
+
+def test_replay_says_what_would_come_back_and_what_would_go(loaded, project: Path) -> None:
+    def replay() -> dict[str, object]:
+        return json.loads(loaded("quarantine", "replay", "--dry-run", "--format", "json").stdout)
+
+    nothing = {"day": "2026-09-01", "letters": 1, "brought_back": 0, "lost": 0}
+    assert replay() == {"days": [nothing], "run": None}
+    correct_the_rating(project)
+    assert replay() == {"days": [{**nothing, "brought_back": 1, "lost": 1}], "run": None}
+    told = loaded("quarantine", "replay", "--dry-run").output
+    assert "1 rows of these days do not keep their sources' contracts" in told
+    assert "without --dry-run" in told
+    assert len(json.loads(loaded("quarantine", "show", "--format", "json").stdout)) == 1, "nothing was written"
+    left = [path.name for path in (project / "data/lake/quarantined_feedback").rglob("*.parquet")]
+    assert len(left) == 1
+
+
+def test_a_replay_that_brings_nothing_back_runs_nothing(loaded, feedback) -> None:
+    told = loaded("quarantine", "replay")
+    assert (told.exit_code, "none would be a row now" in told.output) == (0, True)
+    assert feedback("quarantine", "replay", "--reason", "bad_time").stdout == "nothing is quarantined\n"
+
+
+def test_a_replay_counts_the_rows_of_a_file_that_was_refused(feedback, reviews: Path, project: Path) -> None:
+    target = project / "landing/2026-09-01/unclaimed.csv"
+    target.parent.mkdir(parents=True)
+    target.write_bytes(reviews.read_bytes())
+    assert feedback("run", "--select", "raw_feedback").exit_code == 1
+    sources = project / "config/sources.yaml"
+    sources.write_text(sources.read_text().replace('["shop_reviews*.csv"]', '["shop_reviews*.csv", "unclaimed*"]'))
+    [day] = json.loads(feedback("quarantine", "replay", "--dry-run", "--format", "json").stdout)["days"]
+    assert day == {"day": "2026-09-01", "letters": 1, "brought_back": 2, "lost": 0}
