@@ -38,9 +38,9 @@ def resolve_ids(
     repeated ids is not read again.
     """
     seen = pl.concat([pl.Series(dtype=pl.UInt64), *hashes])
-    repeated = seen.filter(seen.is_duplicated()).unique()
-    if repeated.is_empty():
+    if seen.n_unique() == len(seen):
         return
+    repeated = seen.filter(seen.is_duplicated()).unique()
     candidates = pl.concat(
         [rows.filter(id_hashes(rows).is_in(repeated.implode())) for rows in loaded.frames(_LOOKED_AT)]
     )

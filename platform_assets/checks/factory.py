@@ -32,9 +32,10 @@ class Day:
     lake: DeltaLakeResource
     date: date
 
-    def rows(self, table: str) -> pl.DataFrame:
-        """The day's rows of a table."""
-        return self.lake.scan_partition(table, self.date).collect()
+    def rows(self, table: str, *columns: str) -> pl.DataFrame:
+        """The day's rows of a table; only some columns of a day that may be big."""
+        rows = self.lake.scan_partition(table, self.date)
+        return (rows.select(columns) if columns else rows).collect()
 
 
 @dataclass(frozen=True)

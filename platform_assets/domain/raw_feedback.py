@@ -117,9 +117,10 @@ def accept(records: pl.DataFrame, source: Source, name: str, day: date) -> Accep
         language=_blank_to_null("language"),
         source_record_id=_blank_to_null("source_record_id"),
     )
+    had_nul = given["text"].str.contains("\x00", literal=True)
     typed = given.with_columns(
-        text=pl.col("text").str.replace_all("\x00", "", literal=True),
-        had_nul=pl.col("text").str.contains("\x00", literal=True),
+        text=given["text"].str.replace_all("\x00", "", literal=True) if had_nul.any() else given["text"],
+        had_nul=had_nul,
         rating=_rating(source),
         given_rating=pl.when(_number(source).is_not_nan().fill_null(True)).then("given_rating"),
         created_at=_utc(given["given_time"], source),

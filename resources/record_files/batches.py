@@ -21,7 +21,7 @@ EXTRA: Final = "#extra"
 FIELD_LIMIT_CHARACTERS: Final = 1 << 20
 """A longer field is taken for a quote that was never closed."""
 
-BATCH_BYTES: Final = 16 << 20
+BATCH_BYTES: Final = 8 << 20
 """About so much of a file is in memory at once."""
 
 

@@ -48,7 +48,7 @@ def read(
     Raises:
         UnreadableFileError: the text is not of the encoding, or its header is no header.
     """
-    text = _Text(utf8_blocks(stream, encoding, batch_bytes), batch_bytes)
+    text = _Text(utf8_blocks(stream, encoding, max(batch_bytes // 8, 1)), batch_bytes)
     text.fill(_DIRECTIVE_BYTES)
     if directive := SEPARATOR_DIRECTIVE.match(text.buffer[:_DIRECTIVE_BYTES].decode("utf-8", "ignore")):
         delimiter = directive[1]
@@ -75,12 +75,16 @@ class _Text:
 
     def fill(self, least: int = 0) -> bool:
         """Read on where less than a batch, or `least` bytes, is left; False at the end."""
-        while not self.ended and len(self.buffer) < max(self._batch_bytes, least):
+        missing = max(self._batch_bytes, least) - len(self.buffer)
+        blocks = [self.buffer]
+        while not self.ended and missing > 0:
             block = next(self._blocks, None)
             if block is None:
                 self.ended = True
             else:
-                self.buffer += block
+                blocks.append(block)
+                missing -= len(block)
+        self.buffer = b"".join(blocks)
         return bool(self.buffer)
 
     def drop(self, size: int, lines: int) -> None:
