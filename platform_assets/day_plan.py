@@ -4,18 +4,19 @@ Reading them is `day_reader.py`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import Final
 
 from platform_assets.domain.sources import Source
-from platform_assets.file_ledger import Content, Entry, FileLedger
+from platform_assets.file_ledger import GONE, Content, Entry, FileLedger
 from platform_assets.landed_sources import LandedSources
 from platform_assets.settings import Settings
 from resources.landing_zone import LandedFile, LandingZoneResource
 from resources.record_files.batches import Dialect, FileKind, RecordBatch
 
-GONE: Final = "no longer in the landing zone; its rows are kept"
+
+class FileGoneError(Exception):
+    """A file is no longer what it was when the day was planned; planning anew helps."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +26,22 @@ class PlannedFile:
     file: LandedFile
     content: Content
     source: Source | None
-    kind: FileKind | None
     received_at: datetime
     """UTC; of the first sight of the content, so that a replay gives the same rows."""
     same_as: str | None = None
     """URI of the file that brought the same records before; then this one is not read."""
+
+    @property
+    def kind(self) -> FileKind | None:
+        """Format and compression, by the name."""
+        return self.content.kind
 
     def read(self, landing: LandingZoneResource) -> Iterator[RecordBatch]:
         """The records of a file that has a source and a format.
 
         Raises:
             UnreadableFileError: the file is not what it should be; what came before does not count.
+            FileGoneError: it was taken away or renamed meanwhile.
             ConfigurationError: it cannot be opened.
         """
         from resources.record_files.reader import read_batches
@@ -43,8 +49,11 @@ class PlannedFile:
         if self.source is None or self.kind is None:
             return
         dialect = Dialect(self.source.encoding, self.source.delimiter, self.source.record_path, self.source.sheet)
-        with landing.fetch(self.file) as path:
-            yield from read_batches(path, self.kind, list(self.source.columns.mapped().values()), dialect)
+        try:
+            with landing.fetch(self.file) as path:
+                yield from read_batches(path, self.kind, list(self.source.columns.mapped().values()), dialect)
+        except FileNotFoundError as error:
+            raise FileGoneError(f"{self.file.uri} was taken away while its day was read: it is read again") from error
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,7 @@ def plan_day(day: date, landing: LandingZoneResource, settings: Settings, ledger
         sourced = sources.source_of(file)
         content = ledger.content_of(file, sourced.name, landing, sources)
         received_at = first_seen.get(content, now)
-        planned.append(PlannedFile(file, content, sourced.source, FileKind.of(file.name), received_at))
+        planned.append(PlannedFile(file, content, sourced.source, received_at))
     planned.sort(key=lambda one: (one.content.source, one.received_at, one.file.modified_at, one.file.uri))
     return DayPlan(day, _without_repeats(planned, day, ledger), _gone(planned, before))
 
@@ -86,11 +95,13 @@ def _first_seen(entries: Sequence[Entry]) -> dict[Content, datetime]:
 
 def _without_repeats(planned: Sequence[PlannedFile], day: date, ledger: FileLedger) -> list[PlannedFile]:
     """Mark the files whose content another one brings: of this day, or of the day that brought it first."""
-    here = {one.file.uri for one in planned}
+    here = {(one.file.uri, one.content) for one in planned}
     first: dict[Content, str] = {}
     for one in planned:
         elsewhere = [
-            entry for entry in ledger.holders(one.content) if entry.partition_date != day or entry.file_uri in here
+            entry
+            for entry in ledger.holders(one.content)
+            if entry.partition_date != day or (entry.file_uri, entry.content) in here
         ]
         # The file that has been the one so far stays it.
         first.setdefault(one.content, elsewhere[0].file_uri if elsewhere else one.file.uri)
@@ -98,14 +109,16 @@ def _without_repeats(planned: Sequence[PlannedFile], day: date, ledger: FileLedg
 
 
 def _repeat(one: PlannedFile, original: str) -> PlannedFile:
-    return PlannedFile(one.file, one.content, one.source, one.kind, one.received_at, same_as=original)
+    return replace(one, same_as=original)
 
 
 def _gone(planned: Sequence[PlannedFile], before: Sequence[Entry]) -> list[Entry]:
-    """A renamed file is not gone: its content is there under another name."""
+    """A renamed file is not gone: its content is there under another name, and is read the same way."""
     uris = {one.file.uri for one in planned}
-    contents = {one.content.content_hash for one in planned}
+    contents = {one.content for one in planned if one.source and one.kind}
     gone = [
-        entry for entry in before if entry.file_uri not in uris and entry.loaded and entry.content_hash not in contents
+        entry
+        for entry in before
+        if (entry.loaded or entry.problem == GONE) and entry.file_uri not in uris and entry.content not in contents
     ]
     return sorted(gone, key=lambda entry: (entry.source, entry.landed_at, entry.file_uri))

@@ -5,20 +5,22 @@ The rules for a record are `domain/raw_feedback.py`; which files are read is `da
 with one id is `id_resolution.py`.
 """
 
-from collections import Counter
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
 import polars as pl
 
-from platform_assets.day_plan import GONE, DayPlan, PlannedFile
+from platform_assets.day_plan import DayPlan, PlannedFile
 from platform_assets.domain.raw_feedback import FILE_URI, RECEIVED_AT, Reason, accept, dead_letters
 from platform_assets.domain.sources import Source
 from platform_assets.domain.tables import LANDED_FILES, QUARANTINED_FEEDBACK, RAW_FEEDBACK, UTC_TIME, conform
+from platform_assets.file_ledger import GONE
 from platform_assets.id_resolution import id_hashes, resolve_ids
 from resources.delta_lake import DeltaLakeResource
 from resources.landing_zone import LandingZoneResource
@@ -26,10 +28,15 @@ from resources.record_files.batches import LINE_NO, SUFFIXES, RecordBatch, Recor
 from resources.staged_partition import StagedPartition
 
 _GATHERED_ROWS: Final = 50_000
+_GATHERED_BYTES: Final = 16 << 20
 """Records of small files are typed together, up to about so many at once."""
 
 _ARRIVING: Final = timedelta(seconds=60)
 """A file that ends too soon and was written so lately may still be on its way."""
+
+_NAMED_COLUMNS: Final = 50
+
+_PLACE: Final = ["file_uri", "line_no"]
 
 _JSON: Final = (RecordFormat.JSONL, RecordFormat.JSON)
 
@@ -56,6 +63,8 @@ class DayTables:
     loaded: StagedPartition
     quarantined: StagedPartition
     ledger: pl.DataFrame
+    unmapped: dict[str, list[str]]
+    """Columns that the files of a source have and its contract does not name; their values are in `metadata`."""
 
     def close(self) -> None:
         """Remove what was not published."""
@@ -80,11 +89,18 @@ def read_day(plan: DayPlan, landing: LandingZoneResource, lake: DeltaLakeResourc
         lake.stage("raw_feedback", RAW_FEEDBACK, plan.day),
         lake.stage("quarantined_feedback", QUARANTINED_FEEDBACK, plan.day),
         pl.DataFrame(schema=LANDED_FILES),
+        {},
     )
     try:
         hashes = _carry_over(plan, lake, tables)
         reader = _FileReader(plan, landing, patient=patient)
-        with closing(reader.pieces()) as pieces, closing(_ahead(_judged(_ahead(pieces), plan))) as judged:
+        # Closed from the last stage to the first: none while the one after it may still ask it for more.
+        with (
+            closing(reader.pieces()) as pieces,
+            closing(_ahead(pieces)) as read,
+            closing(_judged(read, plan)) as typed,
+            closing(_ahead(typed)) as judged,
+        ):
             for item in judged:
                 if isinstance(item, _Void):
                     others = pl.col("file_uri") != item.file_uri
@@ -95,7 +111,8 @@ def read_day(plan: DayPlan, landing: LandingZoneResource, lake: DeltaLakeResourc
                     hashes.append(item.hashes)
                     tables.quarantined.add(item.letters)
         resolve_ids(plan, landing, tables.loaded, tables.quarantined, hashes)
-        return DayTables(tables.loaded, tables.quarantined, _ledger(plan, reader, tables))
+        unmapped = {source: sorted(names) for source, names in reader.unmapped.items()}
+        return replace(tables, ledger=_ledger(plan, reader, tables), unmapped=unmapped)
     except BaseException:
         tables.close()
         raise
@@ -132,6 +149,7 @@ class _FileReader:
     def __init__(self, plan: DayPlan, landing: LandingZoneResource, *, patient: bool) -> None:
         self.records: Counter[str] = Counter()
         self.problems: dict[str, str] = {}
+        self.unmapped: defaultdict[str, set[str]] = defaultdict(set)
         self._plan = plan
         self._landing = landing
         self._patient = patient
@@ -155,6 +173,7 @@ class _FileReader:
             for batch in planned.read(self._landing):
                 kept += batch.records.height
                 has_text = has_text or source.columns.text in batch.columns
+                self._note_unmapped(planned.content.source, source, batch.columns)
                 self.records[uri] += batch.records.height + len(batch.rejected)
                 yield _Piece(planned, batch, self._missing(planned, source, batch.columns))
         except UnreadableFileError as error:
@@ -191,6 +210,12 @@ class _FileReader:
         self.problems[planned.file.uri] = problem
         return problem
 
+    def _note_unmapped(self, name: str, source: Source, columns: Sequence[str]) -> None:
+        noted = self.unmapped.get(name, set())
+        more = set(columns).difference(source.columns.mapped().values(), noted)
+        if more and len(noted) < _NAMED_COLUMNS:
+            self.unmapped[name].update(sorted(more)[: _NAMED_COLUMNS - len(noted)])
+
     def _refuse(self, planned: PlannedFile, reason: Reason, problem: str) -> _Letter:
         self.records[planned.file.uri] = 1
         self.problems[planned.file.uri] = problem
@@ -207,15 +232,16 @@ class _Judged:
 def _judged(pieces: Iterator[_Piece | _Letter | _Void], plan: DayPlan) -> "Generator[_Judged | _Void]":
     """Type the records, those of small files together."""
     gathered: list[_Piece] = []
-    rows = 0
+    rows, size = 0, 0.0
     for item in pieces:
         goes_along = isinstance(item, _Piece) and (not gathered or item.planned.source is gathered[0].planned.source)
-        if gathered and (not goes_along or rows >= _GATHERED_ROWS):
+        if gathered and (not goes_along or rows >= _GATHERED_ROWS or size >= _GATHERED_BYTES):
             yield _judge(gathered, plan)
-            gathered, rows = [], 0
+            gathered, rows, size = [], 0, 0
         if isinstance(item, _Piece):
             gathered.append(item)
-            rows += item.batch.records.height
+            rows += item.batch.records.height + len(item.batch.rejected)
+            size += item.batch.records.estimated_size()
         elif isinstance(item, _Void):
             yield item
         else:
@@ -285,11 +311,13 @@ def _placed(pieces: Sequence[_Piece]) -> pl.DataFrame:
 def _raws(pieces: Sequence[_Piece], positions: Sequence[int]) -> list[str]:
     """The records at ascending positions of the pieces one after another, as they stand in their files."""
     raws: list[str] = []
-    offset = 0
+    offset = first = 0
     for piece in pieces:
-        height = piece.batch.records.height
-        raws += piece.batch.raws([at - offset for at in positions if offset <= at < offset + height])
-        offset += height
+        end = offset + piece.batch.records.height
+        last = bisect_left(positions, end, lo=first)
+        if last > first:
+            raws += piece.batch.raws([at - offset for at in positions[first:last]])
+        offset, first = end, last
     return raws
 
 
@@ -303,10 +331,16 @@ def _carry_over(plan: DayPlan, lake: DeltaLakeResource, tables: DayTables) -> li
     if not plan.gone:
         return hashes
     of_gone = pl.col("file_uri").is_in([entry.file_uri for entry in plan.gone])
+    places = []
     for rows in lake.scan_partition("raw_feedback", plan.day).filter(of_gone).collect_batches(maintain_order=True):
         tables.loaded.add(rows)
         hashes.append(id_hashes(rows))
-    tables.quarantined.add(lake.scan_partition("quarantined_feedback", plan.day).filter(of_gone).collect())
+        places.append(rows.select(_PLACE))
+    letters = lake.scan_partition("quarantined_feedback", plan.day).filter(of_gone).collect()
+    # A run that ended between the two tables may have left a letter of what is still a row.
+    tables.quarantined.add(
+        letters.join(pl.concat(places), on=_PLACE, how="anti", maintain_order="left") if places else letters
+    )
     return hashes
 
 
@@ -356,6 +390,7 @@ def _ledger(plan: DayPlan, reader: _FileReader, tables: DayTables) -> pl.DataFra
 def _ahead(items: Iterator[Item]) -> "Generator[Item]":
     """The same items, the next of which is made while the one before is used."""
     done = object()
+    # Leaving it waits for the item that is being made.
     with ThreadPoolExecutor(1) as thread:
         coming = thread.submit(next, items, done)
         while (item := coming.result()) is not done:

@@ -14,17 +14,24 @@ import polars as pl
 from platform_assets.landed_sources import LandedSources
 from resources.delta_lake import DeltaLakeResource
 from resources.landing_zone import LandedFile, LandingZoneResource
+from resources.record_files.batches import FileKind
 
 LEDGER: Final = "landed_files"
+
+GONE: Final = "no longer in the landing zone; its rows are kept"
+"""Problem of a file whose records are taken over from run to run."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """What makes two files the same: their source, their bytes, and the contract landed with them."""
+    """What makes two files the same: their source, their bytes, and how these are read."""
 
     source: str
     content_hash: str
     contract_hash: str | None
+    """Of the contract landed with them."""
+    kind: FileKind | None
+    """By the name."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +50,12 @@ class Entry:
     records: int
     loaded: int
     same_as: str | None
+    problem: str | None
 
     @property
     def content(self) -> Content:
         """What the file holds."""
-        return Content(self.source, self.content_hash, self.contract_hash)
+        return Content(self.source, self.content_hash, self.contract_hash, FileKind.of(self.file_uri))
 
     def is_untouched(self, file: LandedFile) -> bool:
         """Whether a file is this one without a look inside."""
@@ -65,7 +73,7 @@ class FileLedger:
         self.entries = {entry.file_uri: entry for entry in entries}
         self._holders: defaultdict[Content, list[Entry]] = defaultdict(list)
         for entry in entries:
-            if entry.same_as is None and entry.records:
+            if entry.same_as is None and entry.loaded:
                 self._holders[entry.content].append(entry)
 
     @classmethod
@@ -83,7 +91,7 @@ class FileLedger:
         return [entry for entry in self.entries.values() if entry.partition_date == day]
 
     def holders(self, content: Content) -> list[Entry]:
-        """The files that brought the records of a content, the one that counts first."""
+        """The files that brought rows of a content, the one that counts first."""
         return sorted(self._holders[content], key=lambda entry: (entry.landed_at, entry.partition_date, entry.file_uri))
 
     def content_of(
@@ -92,11 +100,12 @@ class FileLedger:
         """What a file holds; its bytes are read only where the ledger does not know it as it is."""
         entry = self.entries.get(file.uri)
         known = entry.content_hash if entry and entry.is_untouched(file) else None
-        return Content(source, known or landing.content_hash(file), sources.contract_hash(file))
+        content_hash = known or landing.content_hash(file)
+        return Content(source, content_hash, sources.contract_hash(file), FileKind.of(file.name))
 
     def is_superfluous(self, entry: Entry) -> bool:
         """Whether another file that counts before this one brought the same content."""
-        return entry.same_as is None and entry.records > 0 and self.holders(entry.content)[0] is not entry
+        return entry.same_as is None and entry.loaded > 0 and self.holders(entry.content)[0] is not entry
 
     def has_lost_its_original(self, entry: Entry) -> bool:
         """Whether the file that an entry was found to repeat does not hold the same content any more."""

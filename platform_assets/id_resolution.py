@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from platform_assets.day_plan import DayPlan, PlannedFile
+from platform_assets.day_plan import DayPlan, FileGoneError, PlannedFile
 from platform_assets.domain.raw_feedback import dead_letters, superseded
 from platform_assets.domain.tables import RAW_FEEDBACK
 from resources.landing_zone import LandingZoneResource
@@ -36,6 +36,9 @@ def resolve_ids(
 
     `hashes` are those of all ids, and possibly of more: what is there once is not looked at, so that a day without
     repeated ids is not read again.
+
+    Raises:
+        FileGoneError: a file is not what it was when its rows were read.
     """
     seen = pl.concat([pl.Series(dtype=pl.UInt64), *hashes])
     if seen.n_unique() == len(seen):
@@ -47,6 +50,8 @@ def resolve_ids(
     rules = {one.content.source: one.source.dedupe for one in plan.files if one.source}
     losers = superseded(candidates.sort("received_at", maintain_order=True), rules)
     raws = _raws(losers, plan, landing, loaded)
+    if raws.height < losers.height:
+        raise FileGoneError("a file was written to while its day was read: it is read again")
     for (source,), lost in losers.group_by("source", maintain_order=True):
         whole = lost.join(raws, on=_PLACE, how="left", maintain_order="left")
         letters.add(dead_letters(whole, str(source), plan.day))

@@ -6,12 +6,11 @@ come from the environment, by the names that `config/sources.yaml` gives.
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final, assert_never
 
 from platform_assets.domain.sources import FolderPull, KafkaPull, PostgresPull, Source
+from platform_assets.only_one import UnderWayError, only_one
 from platform_assets.settings import Settings
 from resources.errors import ConfigurationError, ServerUnavailableError
 from resources.pulled_sources import Pulled, Puller
@@ -46,7 +45,14 @@ def puller_of(name: str, source: Source, settings: Settings) -> Puller:
 
             sensor = settings.platform.landing_sensor
             settle_s = sensor.settle_s if source.settle_s is None else source.settle_s
-            return FolderSource(name, settings.path(pull.path), pull.pattern, pull.files_per_pull, settle_s=settle_s)
+            return FolderSource(
+                name=name,
+                path=settings.path(pull.path),
+                pattern=pull.pattern,
+                files_per_pull=pull.files_per_pull,
+                settle_s=settle_s,
+                on_change=pull.on_change,
+            )
         case PostgresPull() as pull:
             from resources.pulled_sources.postgres import PostgresSource
 
@@ -88,8 +94,11 @@ def pull_once(name: str, source: Source, settings: Settings) -> Pulled:
         PullUnderWayError: another process of this machine is pulling the source.
     """
     puller = puller_of(name, source, settings)
-    with _only_one(name, settings):
-        return puller.pull(settings.landing(), datetime.now(UTC))
+    try:
+        with only_one(settings, "pulls", name, wait_s=_LOCK_WAIT_S):
+            return puller.pull(settings.landing(), datetime.now(UTC))
+    except UnderWayError:
+        raise PullUnderWayError(f"source {name}: another pull is under way: wait for its end") from None
 
 
 def missing_variables(source: Source) -> list[str]:
@@ -117,23 +126,3 @@ def _variable(source: str, variable: str, meaning: str) -> str:
             "Dagster are started"
         )
     return value
-
-
-@contextmanager
-def _only_one(name: str, settings: Settings) -> Iterator[None]:
-    """Keep other processes of this machine from pulling the same source."""
-    import filelock
-
-    place = settings.project / ".cache" / "pulls" / f"{name}.lock"
-    lock = filelock.FileLock(place, timeout=_LOCK_WAIT_S)
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except filelock.Timeout:
-        raise PullUnderWayError(f"source {name}: another pull is under way: wait for its end") from None
-    except OSError as error:
-        raise ConfigurationError(f"{place} cannot be written ({error.strerror}): allow writing there") from error
-    try:
-        yield
-    finally:
-        lock.release()

@@ -13,6 +13,7 @@ from dagster import DagsterEventType
 from platform_assets.file_ledger import LEDGER, FileLedger
 from platform_assets.landed_sources import LandedSources
 from platform_assets.settings import Settings
+from resources.errors import ConfigurationError
 from resources.landing_zone import LandedFile, LandingZoneResource
 
 _LAST: Final = "daily_summary"
@@ -26,6 +27,8 @@ class WaitingDays:
     """The days to run, ascending, each with a hash over its files; the same until one of them is written to."""
     unsettled: list[date] = field(default_factory=list)
     """Days with a file that may still be growing."""
+    refused: dict[date, str] = field(default_factory=dict)
+    """Days that a person has to see to first, with what to do."""
 
 
 def waiting_days(
@@ -49,12 +52,15 @@ def waiting_days(
     unfinished = _unfinished(instance, {entry.partition_date for entry in ledger.entries.values()})
     waiting = WaitingDays()
     for day in sorted({*landing.days(), *unfinished}):
-        files = landing.files(day)
-        if not all(complete(file, sources) for file in files):
-            waiting.unsettled.append(day)
-            continue
-        if day in unfinished or any(_is_new(file, landing, ledger, sources) for file in files):
-            waiting.content[day] = _listing_hash(files, sources)
+        try:
+            files = landing.files(day)
+            if not all(complete(file, sources) for file in files):
+                waiting.unsettled.append(day)
+            elif day in unfinished or any(_is_new(file, landing, ledger, sources) for file in files):
+                waiting.content[day] = _listing_hash(files, sources)
+        except ConfigurationError as error:
+            # Such as a mistake in a contract that landed with its files; the other days can be read.
+            waiting.refused[day] = str(error)
     return waiting
 
 

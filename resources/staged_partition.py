@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from deltalake.transaction import AddAction
 
 PART_ROWS: Final = 250_000
-"""Rows that are gathered before they are written."""
+_PART_BYTES: Final = 256 << 20
+"""Rows, or bytes in memory, that are gathered before they are written."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class StagedPartition:
         self._stored = [name for name in schema if name != partition_column]
         self._parts: list[_Part] = []
         self._waiting: list[pl.DataFrame] = []
+        self._waiting_bytes = 0.0
         self._part_rows = part_rows
         self._store = open_store(uri)
 
@@ -65,8 +67,10 @@ class StagedPartition:
 
     def add(self, frame: pl.DataFrame) -> None:
         """Add rows after those that are there."""
-        self._waiting.append(frame.select(self._stored))
-        if sum(each.height for each in self._waiting) >= self._part_rows:
+        rows = frame.select(self._stored)
+        self._waiting.append(rows)
+        self._waiting_bytes += rows.estimated_size()
+        if sum(each.height for each in self._waiting) >= self._part_rows or self._waiting_bytes >= _PART_BYTES:
             self._write()
 
     def frames(self, columns: list[str]) -> Iterator[pl.DataFrame]:
@@ -122,7 +126,7 @@ class StagedPartition:
 
     def _write(self) -> None:
         rows = pl.concat(self._waiting)
-        self._waiting = []
+        self._waiting, self._waiting_bytes = [], 0
         self._parts.append(self._stored_part(rows))
 
     def _stored_part(self, rows: pl.DataFrame) -> _Part:

@@ -138,3 +138,15 @@ def test_a_corrected_contract_makes_its_files_new(project: Project, changed: boo
     now = waiting(project).content
     assert list(now) == ([DAY] if changed else [])
     assert now.get(DAY) != before
+
+
+def test_a_day_with_a_mistake_in_it_holds_up_no_other(project: Project) -> None:
+    outside = project.root / "export.csv"
+    outside.write_text("Title\nshort\n")
+    project.landing.land(outside, EARLIER, "survey")
+    project.landing.write_text(note_uri(EARLIER, "survey"), "columns: {txt: Title}\n")
+    project.land(DAY, "shop_reviews_1.csv", CSV)
+    found = waiting(project)
+    assert list(found.content) == [DAY]
+    assert list(found.refused) == [EARLIER]
+    assert "_source.yaml" in found.refused[EARLIER]

@@ -83,8 +83,9 @@ class Days:
 
 def days_that_wait(settings: Settings, instance: dg.DagsterInstance) -> Days:
     """The days with files that no run has read, and those whose last run did not come to its end."""
-    run, refused = [], {}
-    for day in waiting_days(settings, instance).content:
+    waiting = waiting_days(settings, instance)
+    run, refused = [], dict(waiting.refused)
+    for day in waiting.content:
         try:
             check_day(day)
             run.append(day)

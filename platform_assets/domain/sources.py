@@ -34,6 +34,13 @@ class Columns(StrictModel):
     language: str | None = None
     channel: str | None = None
 
+    @field_validator("*")
+    @classmethod
+    def _names_a_column(cls, value: str | None) -> str | None:
+        if value is not None and (not value or value.startswith("#")):
+            raise ValueError(f"{value!r} is no column's name; names that begin with # are the platform's own")
+        return value
+
     def mapped(self) -> dict[str, str]:
         """Our name → the file's column, for the columns that the source has."""
         return {name: column for name, column in self if column is not None}
@@ -46,6 +53,12 @@ class FolderPull(StrictModel):
     path: str = Field(min_length=1, description="Folder, or s3:// URI up to a prefix; its sub-folders count.")
     pattern: str = Field("*", description="Which file names are taken.")
     files_per_pull: int = Field(1000, ge=1, description="The rest waits for the next pull.")
+    on_change: Literal["replace", "add"] = Field(
+        "replace",
+        description="What the records of a changed file do to those it brought before: `replace` them, for files that "
+        "are corrected or grow; or `add` to them, for a name that is used again for new records, such as a daily "
+        "export.csv.",
+    )
 
 
 class PostgresPull(StrictModel):

@@ -58,6 +58,7 @@ def landing_sensor(
     found = waiting_days(config, context.instance, complete=settled)
     requested = 0
     reasons = [f"{day}: a file may still be growing" for day in found.unsettled]
+    reasons += [f"{day}: {problem}" for day, problem in found.refused.items()]
     for day, content in found.content.items():
         if requested == limits.days_per_tick:
             reasons.append("more days wait for the next look")

@@ -7,9 +7,10 @@ each slash: `shop/eu/a.csv` becomes `shop__eu__a.csv`. Where that name would not
 is taken by something else, a hash of the file's place goes before it: `3f2a9c1b2d4e@a__b.csv`.
 
 **What was taken** is noted in the landing zone beside the days, in `_pulled/<source>.json`: under which name each file
-landed, and in which state it was. A file that has changed since then is copied over its earlier copy. A name is noted
-before it is used, so that a pull that broke off is repeated in the same places. Without the notes every file lands
-again, under the day of that pull.
+landed, and in which state it was. A file that has changed since then is copied over its earlier copy; or, with
+`on_change="add"`, it lands beside it as `<day of the pull>/<source>/<hash>@<name>`, where the hash is that of place
+and state, unless its content is still the same. A name is noted before it is used, so that a pull that broke off is
+repeated in the same places. Without the notes every file lands again, under the day of that pull.
 
 A file that is gone stays noted for 400 days, so that it may come back and be known. One process at a time may pull a
 source; to see to that is up to the callers.
@@ -27,7 +28,7 @@ from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -61,6 +62,8 @@ class _Copy(BaseModel):
     name: str
     state: str | None
     """Size, time and etag of what was copied; None before it is."""
+    begun: str | None = None
+    """The state of what is about to be copied."""
 
 
 _NOTES: Final = TypeAdapter(dict[str, _Copy])
@@ -78,9 +81,11 @@ class FolderSource:
     """Which files are taken, by their own names; hidden and unfinished ones never are."""
     files_per_pull: int = 1000
     seconds_per_pull: float = 15
-    """No more files are begun after so long; some always are."""
+    """No more files are begun after so long; the first always is."""
     settle_s: float = 0
     """A file that was written less long ago is left alone, in seconds; objects of a bucket are always complete."""
+    on_change: Literal["replace", "add"] = "replace"
+    """Whether a changed file takes the place of its earlier copy, or lands beside it."""
 
     def pull(self, zone: LandingZoneResource, now: datetime) -> Pulled:
         """Land files that are new or have changed, the oldest first, in the day of `now` (UTC), up to the bounds.
@@ -93,7 +98,7 @@ class FolderSource:
             ServerUnavailableError: an object store does not answer.
         """
         store = self._open(zone)
-        notes = _Notes(zone, self.name, now.astimezone(UTC).date())
+        notes = _Notes(zone, self.name, now.astimezone(UTC).date(), adds=self.on_change == "add")
         files = {store.location(file.uri): file for file in store.files("", is_unfinished)}
         new = [place for place, file in files.items() if self._is_wanted(file, now) and not notes.hold(place, file)]
         new.sort(key=lambda place: (files[place].modified_at, place))
@@ -101,22 +106,26 @@ class FolderSource:
         unreadable: list[ConfigurationError] = []
         left, bound = deque(new), self.files_per_pull
         end = time.monotonic() + self.seconds_per_pull
-        while left and bound:
+        is_late = False
+        while left and bound and not is_late and len(unreadable) < _UNREADABLE:
             group = [left.popleft() for _ in range(min(len(left), bound, _FILES_PER_NOTE))]
             earlier = notes.plan({place: files[place] for place in group})
             for place in group:
+                if is_late:
+                    notes.put_back(place, earlier[place])
+                    left.append(place)
+                    continue
                 try:
-                    copy = self._land(store, files[place], zone, notes.copies[place], is_new=earlier[place] is None)
+                    copy, new_file = self._land(store, files[place], zone, notes.copies[place], earlier[place])
                 except _NotCopiedError as error:
                     notes.put_back(place, earlier[place])
                     unreadable += [error.problem] if error.problem else []
-                    continue
-                # The state of the listing: if the file has changed since then, the next pull copies it once more.
-                notes.copies[place] = notes.copies[place].model_copy(update={"state": _state(files[place])})
-                landed += [copy] if copy else []
-                bound -= 1
-            if time.monotonic() >= end or len(unreadable) >= _UNREADABLE:
-                break
+                else:
+                    # The state of the listing: if the file has changed since then, the next pull copies it once more.
+                    notes.copies[place] = copy.model_copy(update={"state": _state(files[place]), "begun": None})
+                    landed += [new_file] if new_file else []
+                    bound -= 1
+                is_late = time.monotonic() >= end
         if new:
             notes.drop_gone(files)
             notes.write()
@@ -140,9 +149,9 @@ class FolderSource:
         return has_settled and fnmatchcase(file.uri.rsplit("/", 1)[-1], self.pattern)
 
     def _land(
-        self, store: ObjectStore, file: StoredFile, zone: LandingZoneResource, copy: _Copy, *, is_new: bool
-    ) -> LandedFile | None:
-        """Copy one file; None where its earlier copy has the same content."""
+        self, store: ObjectStore, file: StoredFile, zone: LandingZoneResource, copy: _Copy, earlier: _Copy | None
+    ) -> tuple[_Copy, LandedFile | None]:
+        """Copy one file, and tell where it is; nothing lands where its earlier copy has the same content."""
         with ExitStack() as stack:
             try:
                 path = stack.enter_context(store.fetch(file.uri))
@@ -150,9 +159,9 @@ class FolderSource:
                 raise _NotCopiedError(None) from None
             except ConfigurationError as error:
                 raise _NotCopiedError(error) from error
-            before = None if is_new else zone.find(zone.uri_of(copy.day, self.name, copy.name))
-            landed = zone.land(path, copy.day, self.name, copy.name)
-        return landed if landed != before else None
+            if earlier and zone.holds(path, zone.uri_of(earlier.day, self.name, earlier.name)):
+                return earlier, None
+            return copy, zone.land(path, copy.day, self.name, copy.name)
 
 
 class _NotCopiedError(Exception):
@@ -166,10 +175,11 @@ class _NotCopiedError(Exception):
 class _Notes:
     """What was taken from where to where, as it is kept in the landing zone."""
 
-    def __init__(self, zone: LandingZoneResource, source: str, today: date) -> None:
+    def __init__(self, zone: LandingZoneResource, source: str, today: date, *, adds: bool) -> None:
         self._zone = zone
         self._source = source
         self._today = today
+        self._adds = adds
         self._text = f"_pulled/{source}.json"
         try:
             self.copies = _NOTES.validate_json(zone.read_text(self._text) or "{}")
@@ -189,14 +199,17 @@ class _Notes:
         """Note where some files will land, and return what was noted of them before."""
         earlier = {place: self.copies.get(place) for place in files}
         for place, file in files.items():
-            if copy := earlier[place]:
-                self.copies[place] = copy.model_copy(update={"state": None})
+            copy, state = earlier[place], _state(file)
+            if copy and not (self._adds and copy.begun != state):
+                self.copies[place] = copy.model_copy(update={"state": None, "begun": state})
                 continue
-            name = landed_name(file.uri, place)
+            # Of a file that adds, each state has a name of its own.
+            origin = f"{place} {state}" if self._adds else place
+            name = landed_name(file.uri, origin, hashed=copy is not None)
             if name in self._used_names:
-                name = landed_name(file.uri, place, hashed=True)
+                name = landed_name(file.uri, origin, hashed=True)
             self._used_names.add(name)
-            self.copies[place] = _Copy(day=self._today, name=name, state=None)
+            self.copies[place] = _Copy(day=self._today, name=name, state=None, begun=state)
         self.write()
         return earlier
 
@@ -214,7 +227,7 @@ class _Notes:
 
     def write(self) -> None:
         """Keep the notes, whole."""
-        self._zone.write_text(self._text, _NOTES.dump_json(self.copies, indent=1).decode())
+        self._zone.write_text(self._text, _NOTES.dump_json(self.copies, indent=1, exclude_defaults=True).decode())
 
     @cached_property
     def _used_names(self) -> set[str]:
@@ -228,7 +241,7 @@ def landed_name(path: str, place: str, *, hashed: bool = False) -> str:
 
     Args:
         path: in the source's folder.
-        place: the whole path or URI.
+        place: the whole path or URI; of a file that adds, with its state.
         hashed: whether the plain name is taken.
     """
     plain = _UNSAFE.sub("_", path.replace("/", "__"))

@@ -89,7 +89,7 @@ class KafkaSource:
     """Longest wait for each answer about the topic and the group, in seconds."""
 
     def pull(self, zone: LandingZoneResource, now: datetime) -> Pulled:
-        """Land what the topic holds now, up to the bounds, in the day of `now` (UTC).
+        """Land what the topic holds now, up to the bounds, in the day of `now` (UTC), or of a newer file.
 
         `more` is true where messages that were there at the beginning are left, or another pull was faster.
 
@@ -352,7 +352,9 @@ class _Pull:
 
     def _writer(self, partition: _Partition) -> LandingWriter:
         name = f"{self._prefix}{partition.number:05}-{partition.start:020}.jsonl"
-        return self.zone.writer(self.day, self.source.name, name)
+        # A clock that is behind must not put a file before the one that it follows.
+        day = max(self.day, partition.newest.day) if partition.newest else self.day
+        return self.zone.writer(day, self.source.name, name)
 
     def _commit_later(self, number: int, end: int, newest: LandedFile) -> None:
         self.commits[number] = self._at(number, end, _mark(newest))

@@ -20,11 +20,12 @@ Types of watermarks belong to `watermarks.py`; what rows mean, to the callers.
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from resources.errors import ConfigurationError, ResourceError, ServerUnavailableError
 from resources.landing_writer import AlreadyLandedError
@@ -42,6 +43,7 @@ _ROWS_PER_FETCH: Final = 1000
 _FILE_NAME: Final = re.compile(r"rows-(\d{8,})-after-(.+)\.jsonl")
 _START: Final = "start"
 _NAME_PART: Final = re.compile(r'"(?:[^"]|"")+"|[^".]+')
+_JSON_SIGN: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|[][{},]')
 
 _SETTINGS: Final = {
     "timezone": "UTC",
@@ -293,7 +295,16 @@ class PostgresSource:
 
     def _pair(self, line: str | bytes, kind: WatermarkType) -> tuple[str, Decimal]:
         """Key and watermark of a row, from its JSON: so a row read and a row landed can never differ in form."""
-        row = json.loads(line, parse_int=str, parse_float=str)
+        text = line if isinstance(line, str) else line.decode()
+        try:
+            row = _loads(text)
+        except RecursionError:
+            row = _shallow_columns(text)
+            if self.key not in row:
+                raise ConfigurationError(
+                    f"{self._title}.{self.key} is nested too deeply in a row: set the source's `key` to a column of a "
+                    "plain type"
+                ) from None
         key = row[self.key]
         if key is None:
             raise ConfigurationError(
@@ -335,6 +346,24 @@ class PostgresSource:
 
 def _file_name(number: int, below: str) -> str:
     return f"rows-{number:08}-after-{below.replace(':', '')}.jsonl"
+
+
+def _loads(text: str) -> dict[str, Any]:
+    return cast("dict[str, Any]", json.loads(text, parse_int=str, parse_float=str))
+
+
+def _shallow_columns(row: str) -> dict[str, Any]:
+    """The columns of a row's JSON but those that are nested too deeply for Python."""
+    ends, depth = [row.index("{")], 0
+    for sign in _JSON_SIGN.finditer(row):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(sign[0], 0)
+        if depth == 0 or (depth == 1 and sign[0] == ","):
+            ends.append(sign.start())
+    columns: dict[str, Any] = {}
+    for begin, end in pairwise(ends):
+        with suppress(RecursionError):
+            columns |= _loads(f"{{{row[begin + 1 : end]}}}")
+    return columns
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ A block where they do not is read record by record by `strict_csv.py`, which giv
 """
 
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, TypeAlias
@@ -35,6 +36,7 @@ _LOOKAHEAD_BYTES: Final = 8 << 20
 
 _USUAL_HEADER_BYTES: Final = 1 << 16
 _DIRECTIVE_BYTES: Final = 16
+_MOST_COLUMNS: Final = 10_000
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -100,17 +102,22 @@ class _Layout:
     """Where the fields asked for stand among a file's columns."""
 
     def __init__(self, header: Sequence[str], fields: Sequence[str], delimiter: str) -> None:
-        if repeated := next((name for name in fields if header.count(name) > 1), None):
+        if len(header) > _MOST_COLUMNS:
+            raise UnreadableFileError(f"the header has {len(header):,} columns, more than {_MOST_COLUMNS:,}")
+        times = Counter(header)
+        if repeated := next((name for name in fields if times[name] > 1), None):
             raise UnreadableFileError(f"the header names the column {repeated!r} more than once")
         self.header = header
         self.delimiter = delimiter
         self.names = [f"c{index}" for index in range(len(header))]
         position = {name: index for index, name in enumerate(header)}
-        others = {
-            (name if header.count(name) == 1 else f"{name}#{index + 1}"): self.names[index]
-            for index, name in enumerate(header)
-            if name not in fields
-        }
+        others: dict[str, str] = {}
+        for index, name in enumerate(header):
+            if name not in fields:
+                free = name if times[name] == 1 else f"{name}#{index + 1}"
+                while free in others or (free != name and free in times):
+                    free += "#"
+                others[free] = self.names[index]
         extra = (
             pl.struct(pl.col(column).alias(name) for name, column in others.items()).struct.json_encode()
             if others
@@ -287,6 +294,8 @@ def _careful(text: _Text, layout: _Layout) -> RecordBatch:
     """The records that begin in the buffer, except those too close to its end to be seen whole."""
     text.fill(2 * _LOOKAHEAD_BYTES)
     lines = text.lines()
+    if len(lines) == 1 and not text.ended:
+        return _too_long(text, layout)
     sizes = np.cumsum([len(line.encode()) for line in lines])
     enough = sizes[-1] if text.ended else max(int(sizes[-1]) - _LOOKAHEAD_BYTES, 1)
     kept: list[tuple[int, int]] = []
@@ -294,7 +303,8 @@ def _careful(text: _Text, layout: _Layout) -> RecordBatch:
     rejected: list[Rejected] = []
     used = 0
     for start, stop, record in csv_records(lines, layout.delimiter):
-        if start and sizes[start - 1] >= enough:
+        # The last line at hand may go on.
+        if start and (sizes[start - 1] >= enough or (stop == len(lines) and not text.ended)):
             break
         used = stop
         line_no = text.line_no + start
@@ -313,6 +323,18 @@ def _careful(text: _Text, layout: _Layout) -> RecordBatch:
         lambda positions: [_raw(lines, *kept[position]) for position in positions],
         rejected,
     )
+
+
+def _too_long(text: _Text, layout: _Layout) -> RecordBatch:
+    """Give up a line that is longer than any record may be, as one, of which only the beginning is kept."""
+    beginning = text.buffer[:_USUAL_HEADER_BYTES].decode("utf-8", "ignore")
+    line_no = text.line_no
+    while (end := text.buffer.find(b"\n")) < 0 and not text.ended:
+        text.drop(len(text.buffer), lines=0)
+        text.fill()
+    text.drop(end + 1 if end >= 0 else len(text.buffer), lines=1)
+    detail = f"a line of more than {_LOOKAHEAD_BYTES >> 20} MiB; this is its beginning"
+    return layout.batch(layout.empty(), rejected=[Rejected(line_no, beginning, Rejection.MALFORMED_RECORD, detail)])
 
 
 def _raw(lines: Sequence[str], start: int, stop: int) -> str:

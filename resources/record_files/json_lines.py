@@ -1,11 +1,13 @@
 """Reads JSONL: one JSON object a line."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from resources.record_files.batches import BATCH_BYTES, Dialect, RecordBatch, UnreadableFileError
 from resources.record_files.json_records import json_records
 from resources.record_files.plain_bytes import utf8_blocks
+
+_LONGEST_LINE_BYTES: Final = 16 << 20
 
 
 def read(stream: BinaryIO, fields: Sequence[str], dialect: Dialect) -> Iterator[RecordBatch]:
@@ -14,7 +16,7 @@ def read(stream: BinaryIO, fields: Sequence[str], dialect: Dialect) -> Iterator[
     Blank lines are no records. A last line that is not finished is a line that is not valid JSON.
 
     Raises:
-        UnreadableFileError: the bytes are not of the encoding, or a line is longer than BATCH_BYTES.
+        UnreadableFileError: the bytes are not of the encoding, or a line is longer than 16 MiB.
     """
     line_no = 1
     for lines in _lines(utf8_blocks(stream, dialect.encoding, BATCH_BYTES)):
@@ -34,8 +36,8 @@ def _lines(blocks: Iterable[bytes]) -> Iterator[list[bytes]]:
         if more:
             yield lines
             lines = more
-        if len(begun) > BATCH_BYTES:
+        if len(begun) > _LONGEST_LINE_BYTES:
             raise UnreadableFileError(
-                f"a line is longer than {BATCH_BYTES >> 20} MiB: name the file .json if it is one JSON document"
+                f"a line is longer than {_LONGEST_LINE_BYTES >> 20} MiB: name the file .json if it is one JSON document"
             )
     yield [*lines, begun]

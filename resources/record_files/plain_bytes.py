@@ -28,6 +28,7 @@ def plain(path: Path, compression: Compression | None) -> Iterator[BinaryIO]:
 
     Raises:
         UnreadableFileError: the compressed data are broken, or end too soon; also while reading.
+        FileNotFoundError: there is no such file.
         ConfigurationError: the file cannot be opened.
     """
     import pyarrow as pa
@@ -49,6 +50,8 @@ def plain(path: Path, compression: Compression | None) -> Iterator[BinaryIO]:
         raise UnreadableFileError("the compressed data end too soon", incomplete=True) from error
     except (gzip.BadGzipFile, zlib.error) as error:
         raise UnreadableFileError(f"broken gzip data: {error}") from error
+    except FileNotFoundError:
+        raise
     except PermissionError as error:
         raise ConfigurationError(f"{path} cannot be read ({error.strerror}): allow reading it") from error
     except OSError as error:

@@ -1,13 +1,13 @@
 """The way in: reads any record file in batches of text."""
 
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from resources.errors import ConfigurationError
 from resources.record_files import delimited, json_document, json_lines, parquet, workbook
-from resources.record_files.batches import Compression, Dialect, FileKind, RecordBatch, RecordFormat
+from resources.record_files.batches import BATCH_BYTES, Compression, Dialect, FileKind, RecordBatch, RecordFormat
 from resources.record_files.plain_bytes import plain
 
 
@@ -24,7 +24,8 @@ def read_batches(
 
     Raises:
         UnreadableFileError: the file is not what it should be; batches given before do not count.
-        ConfigurationError: the file cannot be opened.
+        FileNotFoundError: there is no such file.
+        ConfigurationError: the file cannot be opened, or unpacked.
     """
     dialect = dialect or Dialect()
     wanted = list(dict.fromkeys(fields))
@@ -52,6 +53,13 @@ def _unpacked(path: Path, compression: Compression | None) -> Iterator[Path]:
         return
     with tempfile.NamedTemporaryFile(prefix="feedback-") as unpacked:
         with plain(path, compression) as stream:
-            shutil.copyfileobj(stream, unpacked)
-        unpacked.flush()
+            while chunk := stream.read(BATCH_BYTES):
+                try:
+                    unpacked.write(chunk)
+                    unpacked.flush()
+                except OSError as error:
+                    raise ConfigurationError(
+                        f"{unpacked.name} cannot be written ({error.strerror}): make room, or set TMPDIR to another "
+                        "folder"
+                    ) from error
         yield Path(unpacked.name)

@@ -77,6 +77,17 @@ class Day:
         """Line, raw text and reason of each dead letter."""
         return self.letters(source).select("line_no", "raw", "reason").rows()
 
+    def warnings(self, done: dg.ExecuteInProcessResult) -> set[str]:
+        """What the asset warned of in a run's log."""
+        logged = self.project.instance.all_logs(done.run_id)
+        return {entry.user_message for entry in logged if entry.level == logging.WARNING}
+
+    def waits(self) -> bool:
+        """Whether the day, if its run came to the end, would be run again."""
+        instance = self.project.instance
+        instance.report_runless_asset_event(dg.AssetMaterialization("daily_summary", partition=DAY.isoformat()))
+        return bool(waiting_days(self.project.settings, instance).content)
+
     def _table(self, name: str, source: str | None) -> pl.DataFrame:
         rows = self.project.rows(name, DAY)
         of_source = rows if source is None else rows.filter(source=source)
@@ -495,8 +506,8 @@ def test_c1_13_zero_bytes_header_only_a_lone_0a(day: Day, shape: str) -> None:
     assert ledger.height == len(day.sources)
     assert ledger.select("records", "problem").unique().rows() == [(0, "the file holds no records")]
     assert (day.rows().height, day.letters().height) == (0, 0)
-    assert warnings(day, done) == {f"{uri}: the file holds no records" for uri in ledger["file_uri"]}
-    assert not waits(day)
+    assert day.warnings(done) == {f"{uri}: the file holds no records" for uri in ledger["file_uri"]}
+    assert not day.waits()
 
 
 def test_c1_13_two_empty_files_of_one_source(day: Day) -> None:
@@ -505,21 +516,8 @@ def test_c1_13_two_empty_files_of_one_source(day: Day) -> None:
     day.land("shop-1.csv", b"")
     day.land("shop-2.csv", b"")
     day.read()
-    assert not waits(day)
+    assert not day.waits()
     assert day.ledger()["records"].to_list() == [0, 0]
-
-
-def warnings(day: Day, done: dg.ExecuteInProcessResult) -> set[str]:
-    """What the asset warned of in a run's log."""
-    logged = day.project.instance.all_logs(done.run_id)
-    return {entry.user_message for entry in logged if entry.level == logging.WARNING}
-
-
-def waits(day: Day) -> bool:
-    """Whether the day, run to its end, would be run again."""
-    instance = day.project.instance
-    instance.report_runless_asset_event(dg.AssetMaterialization("daily_summary", partition=DAY.isoformat()))
-    return bool(waiting_days(day.project.settings, instance).content)
 
 
 @packed
@@ -565,8 +563,8 @@ def test_c1_15_parquet_that_lacks_its_footer(day: Day) -> None:
     assert len([event for event in done.all_events if event.event_type_value == "STEP_UP_FOR_RETRY"]) == 2
     assert day.texts() == ["one"]
     assert day.reasons() == [(0, "", Reason.INCOMPLETE_FILE)]
-    assert not waits(day), "it is not looked at for ever"
+    assert not day.waits(), "it is not looked at for ever"
     day.land("app-3.parquet", whole)
-    assert waits(day)
+    assert day.waits()
     day.read()
     assert (day.texts(), day.reasons()) == (["one", "three"], [])

@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -12,7 +14,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from platform_assets.day_plan import GONE
+from platform_assets.day_plan import plan_day
+from platform_assets.day_reader import read_day
+from platform_assets.file_ledger import GONE, FileLedger
 from resources.landing_zone import LandedFile
 from resources.triton import TritonResource
 from tests.project import Project, failure_line, make_project, materialized
@@ -98,6 +102,49 @@ def test_the_same_bytes_of_another_source_are_another_content(project: Project) 
     project.land(DAY, "shop_reviews_1.csv", ROWS)
     read(project)
     assert sorted(project.rows("raw_feedback", DAY)["source"]) == ["shop_reviews", "survey", "survey"]
+
+
+def test_a_file_that_was_refused_is_no_original(project: Project) -> None:
+    project.edit("sources", lambda text: text.replace('["shop_reviews*.csv"]', '["shop_reviews*"]'))
+    project.land(EARLIER, "shop_reviews_1.json", ROWS)
+    project.land(EARLIER, "shop_reviews_1.dat", ROWS)
+    read(project, EARLIER)
+    assert texts(project, EARLIER) == []
+    project.land(EARLIER, "shop_reviews_1.csv", ROWS)
+    read(project, EARLIER)
+    assert texts(project, EARLIER) == ["The lamp is broken"]
+
+
+def test_rows_of_a_file_that_was_moved_out_of_sight_are_kept(project: Project) -> None:
+    landed = project.land(DAY, "shop_reviews_1.csv", ROWS)
+    read(project)
+    before = texts(project)
+    rename(project, landed, "shop_reviews_1.csv.bak")
+    read(project)
+    assert texts(project) == before
+
+
+def test_columns_that_no_contract_names_are_told(project: Project) -> None:
+    project.land(DAY, "shop_reviews_1.csv", ROWS.replace("Lang\n", "Lang,Store\n").replace(",en\n", ",en,Kiel\n"))
+    done = read(project)
+    told = done.asset_materializations_for_node("raw_feedback")
+    [found] = [one.metadata["columns_in_metadata"].value for one in told if "columns_in_metadata" in one.metadata]
+    assert found == {"shop_reviews": ["Store"]}
+
+
+def test_an_interruption_is_one_wherever_the_reading_stands(project: Project) -> None:
+    """Three threads are at work then; none may be asked for more while it is made to stop."""
+    row = "{number},text,2026-09-01 10:00,5,C1,en\n"
+    project.land(DAY, "shop_reviews_1.csv", HEADER + "".join(row.replace("{number}", str(n)) for n in range(600_000)))
+    plan = plan_day(DAY, project.landing, project.settings, FileLedger.of(project.lake), datetime.now(UTC))
+    for wait_s in (0.1, 0.3, 0.5):
+        timer = threading.Timer(wait_s, signal.raise_signal, [signal.SIGINT])
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            for _ in range(20):
+                read_day(plan, project.landing, project.lake, patient=False).close()
+        timer.join()
+    assert list((project.root / "data").rglob("*.parquet")) == []
 
 
 def test_rows_of_a_file_that_is_gone_are_kept(project: Project) -> None:

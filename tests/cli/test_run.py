@@ -65,7 +65,10 @@ def test_a_failed_blocking_check_fails_the_day_and_no_other(project: Path, feedb
 def test_a_step_that_fails_gives_its_reason_in_one_line(project: Path, feedback, reviews: Path) -> None:
     feedback("ingest", reviews, "--source", "shop_reviews", "--partition", "2026-09-01")
     (project / "landing/2026-09-01/shop_reviews/_source.yaml").write_text("columns: {}\n")
-    found = run_json(feedback, "--select", "raw_feedback")
+    refused = run_json(feedback, "--select", "raw_feedback")
+    assert refused["exit_code"] == 1
+    assert "_source.yaml:1: columns.text: is missing" in refused["days"][0]["problems"][0]
+    found = run_json(feedback, "--partition", "2026-09-01", "--select", "raw_feedback")
     assert found["exit_code"] == 1
     [problem] = found["days"][0]["problems"]
     assert problem.startswith("raw_feedback: ")

@@ -98,3 +98,9 @@ def test_bad_source_names_are_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["a", "shop_reviews", "s3", "a" * 63])
 def test_plain_source_names_are_taken(name: str) -> None:
     assert check_source_name(name) == name
+
+
+@pytest.mark.parametrize("column", ["", "#line_no", "#extra", "#file_uri"])
+def test_columns_of_the_platform_cannot_be_mapped(column: str) -> None:
+    with pytest.raises(ValidationError, match="is no column's name"):
+        Source.model_validate({"columns": {"text": column}})

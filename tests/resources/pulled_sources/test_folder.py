@@ -2,6 +2,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import signal
 import time
 from collections import Counter
@@ -144,13 +145,64 @@ def test_a_changed_file_takes_the_place_of_its_earlier_copy(origin: Origin, plac
     assert shop(origin).pull(place.zone, TOMORROW) == Pulled()
 
 
-def test_a_touched_file_changes_nothing(origin: Origin, place: Place) -> None:
+def test_a_changed_file_that_adds_leaves_its_earlier_copies(origin: Origin, place: Place) -> None:
+    source = shop(origin, on_change="add")
+    for day, content in enumerate(["first", "second", "last"]):
+        origin.put("eu/export.csv", content)
+        (file,) = source.pull(place.zone, NOW + timedelta(days=day)).landed
+        assert file.day == NOW.date() + timedelta(days=day)
+        assert source.pull(place.zone, NOW + timedelta(days=day)) == Pulled()
+    plain, *hashed = landed(place)
+    assert plain == "2026-09-01/shop/eu__export.csv"
+    assert all(re.fullmatch(r"2026-09-0[23]/shop/[0-9a-f]{12}@eu__export\.csv", uri) for uri in hashed)
+    assert list(landed(place).values()) == ["first", "second", "last"]
+
+
+def test_a_file_that_adds_may_change_more_than_once_a_day(origin: Origin, place: Place) -> None:
+    for content in ("1", "22", "333"):
+        origin.put("export.csv", content)
+        assert shop(origin, on_change="add").pull(place.zone, NOW).records == 1
+    assert sorted(landed(place).values()) == ["1", "22", "333"]
+
+
+def test_without_its_notes_a_source_that_adds_loses_nothing(origin: Origin, place: Place) -> None:
+    for content in ("1", "22", "333"):
+        origin.put("export.csv", content)
+        shop(origin, on_change="add").pull(place.zone, NOW)
+        place.delete(NOTES)
+    assert sorted(landed(place).values()) == ["1", "22", "333"]
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_pull_of_a_file_that_adds_is_repeated_in_its_place(
+    local_origin: LocalOrigin, local_place: LocalPlace, changed: bool
+) -> None:
+    source = shop(local_origin, on_change="add")
+    local_origin.put("export.csv", "1")
+    source.pull(local_place.zone, NOW)
+    local_origin.put("export.csv", "22")
+    place_in_the_way = "2026-09-02"
+    local_place.put(place_in_the_way, "a file where the folder should be")
+    with pytest.raises(ConfigurationError):
+        source.pull(local_place.zone, TOMORROW)
+    ((_, begun),) = json.loads(local_place.get(NOTES)).items()
+    local_place.delete(place_in_the_way)
+    local_place.put(f"{begun['day']}/shop/{begun['name']}", "22")  # as if it had been killed thereafter
+    if changed:
+        local_origin.put("export.csv", "333")
+    pulled = source.pull(local_place.zone, TOMORROW + timedelta(days=1))
+    assert [file.day.day for file in pulled.landed] == ([3] if changed else [])
+    assert list(landed(local_place).values()) == ["1", "22", *(["333"] if changed else [])]
+
+
+@pytest.mark.parametrize("on_change", ["replace", "add"])
+def test_a_touched_file_changes_nothing(origin: Origin, place: Place, on_change: str) -> None:
     origin.put("a.csv", "1")
-    shop(origin).pull(place.zone, NOW)
+    shop(origin, on_change=on_change).pull(place.zone, NOW)
     before = place.zone.find("2026-09-01/shop/a.csv")
     notes = place.get(NOTES)
     origin.touch("a.csv")
-    assert shop(origin).pull(place.zone, TOMORROW) == Pulled()
+    assert shop(origin, on_change=on_change).pull(place.zone, TOMORROW) == Pulled()
     assert landed(place) == {"2026-09-01/shop/a.csv": "1"}
     assert place.zone.find("2026-09-01/shop/a.csv") == before
     assert place.get(NOTES) != notes, "it would be compared in every pull"
@@ -192,12 +244,13 @@ def test_a_pull_is_bounded_and_takes_the_oldest_first(local_origin: LocalOrigin,
     assert order == list(reversed(range(250)))
 
 
-def test_a_pull_is_bounded_in_time_and_always_takes_some(local_origin: LocalOrigin, local_place: LocalPlace) -> None:
-    for number in range(60):
+def test_a_pull_is_bounded_in_time_and_always_takes_one(local_origin: LocalOrigin, local_place: LocalPlace) -> None:
+    for number in range(3):
         local_origin.put(f"{number}.csv", str(number))
     source = shop(local_origin, seconds_per_pull=0)
-    pulls = [source.pull(local_place.zone, NOW) for _ in range(3)]
-    assert [(pulled.records, pulled.more) for pulled in pulls] == [(25, True), (25, True), (10, False)]
+    pulls = [source.pull(local_place.zone, NOW) for _ in range(4)]
+    assert [(pulled.records, pulled.more) for pulled in pulls] == [(1, True), (1, True), (1, False), (0, False)]
+    assert sorted(landed(local_place)) == [f"2026-09-01/shop/{number}.csv" for number in range(3)]
 
 
 def test_only_files_that_fit_the_pattern_and_are_complete_are_taken(origin: Origin, local_place: LocalPlace) -> None:

@@ -311,6 +311,19 @@ def test_a_commit_that_lags_behind_doubles_nothing(
     assert places(place.zone) == [(0, offset) for offset in range(6)]
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_clock_that_is_behind_lands_into_the_newest_day(
+    kafka: MockKafka, topic: str, source: Callable[..., KafkaSource], place: Place, committed: bool
+) -> None:
+    for count, days in enumerate((1, 0, 1)):
+        kafka.send(topic, *numbered(count, count + 1))
+        if count and not committed:
+            kafka.commit(topic, GROUP, 0, 0)
+        pulled = source().pull(place.zone, NOW + timedelta(days=days))
+        assert ([file.day.day for file in pulled.landed], pulled.warnings) == ([2], ())
+    assert places(place.zone) == [(0, 0), (0, 1), (0, 2)]
+
+
 def test_nothing_is_committed_that_has_not_landed(
     kafka: MockKafka, topic: str, source: Callable[..., KafkaSource], local_place: LocalPlace
 ) -> None:

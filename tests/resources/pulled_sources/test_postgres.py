@@ -717,6 +717,30 @@ def test_a_connection_that_drops(db: Database, zone: LandingZoneResource) -> Non
     assert ids(zone, tickets(db).pull(zone, NOW)) == [1]
 
 
+def test_a_row_that_is_nested_too_deeply_holds_nothing_up(db: Database, zone: LandingZoneResource) -> None:
+    db.run("ALTER TABLE tickets ADD extra json")
+    deep = '[{"]}\\"": "],{"},' * 1500 + "0" + "]" * 1500
+    nested = '{"a": ' * 3000 + "[]" + "}" * 3000
+    for number, extra in enumerate((deep, nested)):
+        write(db, [2 * number, 2 * number + 1], f"2026-08-01 1{number}:00+00")
+        db.rows("UPDATE tickets SET extra = %s::json WHERE id = %s RETURNING 1", extra, 2 * number)
+        assert tickets(db, overlap=1e6).pull(zone, NOW).records == 2
+    assert tickets(db, overlap=1e6).pull(zone, NOW) == Pulled()
+    found = [line for file in files(zone) for line in lines(zone, file)]
+    assert [line.partition(",")[0] for line in found] == [f'{{"id":{number}' for number in range(4)]
+    assert deep in found[0]
+    assert nested in found[2]
+
+
+def test_a_key_that_is_nested_too_deeply(db: Database, zone: LandingZoneResource) -> None:
+    db.run("ALTER TABLE tickets ADD extra jsonb")
+    write(db, [1], "2026-08-01 10:00+00")
+    db.rows("UPDATE tickets SET extra = %s::jsonb RETURNING 1", "[" * 3000 + "]" * 3000)
+    assert refusal(tickets(db, key="extra"), zone, ConfigurationError) == (
+        "source desk: tickets.extra is nested too deeply in a row: set the source's `key` to a column of a plain type"
+    )
+
+
 def test_a_key_that_is_null_or_not_unique(db: Database, zone: LandingZoneResource) -> None:
     write(db, [1, 2], "2026-08-01 10:00+00")
     db.run("UPDATE tickets SET body = 'same'")

@@ -115,6 +115,22 @@ def test_a_field_beyond_the_limit_is_an_unclosed_quote() -> None:
     assert [len(b or "") for _, b in within.values] == [1 << 20, 1]
 
 
+@pytest.mark.parametrize("end", [b"\n3,y\n", b""])
+def test_a_line_of_many_megabytes_is_given_up_as_one(end: bytes) -> None:
+    long = b"1," + b"x" * (40 << 20) + b",tail"
+    found = read(b"a,b\n0,w\n" + long + end)
+    assert found.values == ([("0", "w"), ("3", "y")] if end else [("0", "w")])
+    assert found.lines == ([2, 4] if end else [2])
+    assert [(one.line_no, one.raw[:4], one.reason) for one in found.rejected] == [
+        (3, "1,xx", Rejection.MALFORMED_RECORD)
+    ]
+
+
+def test_a_header_of_too_many_columns_is_none() -> None:
+    with pytest.raises(UnreadableFileError, match="the header has 20,001 columns"):
+        read(b"," * 20_000 + b"\n")
+
+
 def test_a_quote_within_a_plain_field_is_a_character() -> None:
     found = read(b'a,b\n5"10\',x\n2,"y"\n')
     assert found.values == [("5\"10'", "x"), ("2", "y")]
@@ -139,6 +155,7 @@ def test_columns_that_are_not_there_are_null() -> None:
 def test_other_columns_of_one_name_are_all_kept() -> None:
     found = read(b"a,b,c,,c,\n1,2,3,4,5,6\n")
     assert json.loads(found.extras[0]) == {"c#3": "3", "#4": "4", "c#5": "5", "#6": "6"}
+    assert json.loads(read(b"a,c,c,c#2\nx,1,2,3\n").extras[0]) == {"c#2#": "1", "c#3": "2", "c#2": "3"}
 
 
 @pytest.mark.parametrize(
