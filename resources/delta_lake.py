@@ -39,10 +39,20 @@ class DeltaLakeResource(dg.ConfigurableResource[None]):
         return "://" in self.root
 
     def exists(self, table: str) -> bool:
-        """Whether anything was ever written to `table`."""
-        from deltalake import DeltaTable
+        """Whether anything was ever written to `table`.
 
-        return bool(DeltaTable.is_deltatable(self.uri(table)))
+        Raises:
+            ServerUnavailableError: the object store does not answer.
+        """
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        try:
+            return bool(DeltaTable.is_deltatable(self.uri(table)))
+        except (DeltaError, OSError) as error:
+            if not self.is_remote:
+                raise
+            raise self._unreachable(table, error) from error
 
     def tables(self) -> list[str]:
         """Names of the tables under the root, sorted; of a local root only."""
@@ -139,6 +149,12 @@ class DeltaLakeResource(dg.ConfigurableResource[None]):
         """The rows of `table` that arrived on `day`; only that day's files are read."""
         return self.scan(table).filter(pl.col(PARTITION_COLUMN) == day)
 
+    def _unreachable(self, table: str, error: Exception) -> ServerUnavailableError:
+        text = " ".join(str(error).split())[:200]
+        return ServerUnavailableError(
+            f"table {table}: {self.uri(table)} does not answer ({text}): check the network and the AWS_* variables"
+        )
+
     def _commit(self, table: str, write: Callable[[], Result]) -> Result:
         from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
@@ -155,6 +171,8 @@ class DeltaLakeResource(dg.ConfigurableResource[None]):
                         f"table {table} cannot be written at {self.uri(table)} ({text}): allow writing there, "
                         "or set `lake` in config/platform.yaml"
                     ) from error
+                elif self.is_remote:
+                    raise self._unreachable(table, error) from error
                 else:
                     raise
         raise ServerUnavailableError(

@@ -23,7 +23,7 @@ from resources.object_store import open_store
 if TYPE_CHECKING:
     from deltalake.transaction import AddAction
 
-PART_ROWS: Final = 250_000
+PART_ROWS: Final = 100_000
 _PART_BYTES: Final = 256 << 20
 """Rows, or bytes in memory, that are gathered before they are written."""
 

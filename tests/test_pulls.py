@@ -86,6 +86,11 @@ def test_a_folder_lies_in_the_project_and_settles_as_the_landing_zone(project: P
     assert found == FolderSource("shop", str(project.root / "inbox"), "*.csv", 7, settle_s=10)
 
 
+def test_a_rotating_file_is_added_where_its_source_says_so(project: Project) -> None:
+    found = puller(settings_with(project, "pull: {kind: folder, path: inbox, on_change: add}"))
+    assert found == FolderSource("shop", str(project.root / "inbox"), on_change="add", settle_s=10)
+
+
 @pytest.mark.parametrize("path", ["/data/inbox", "s3://bucket/inbox"])
 def test_a_place_that_is_not_in_the_project_stays_as_it_is(project: Project, path: str) -> None:
     settings = settings_with(project, f"pull: {{kind: folder, path: '{path}'}}\n    settle_s: 3")

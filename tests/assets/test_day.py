@@ -157,7 +157,7 @@ def data_of_ingestion(project: Project) -> list[pl.DataFrame]:
             "no column 'ticket.message.text' (found: \ufffd)",
         ),
         ("nobody_knows.csv", GOOD, "unknown_source", 1, "no source claims this file"),
-        ("shop_reviews_x.csv", "Nr\n1\n".encode("utf-16-le"), "missing_column", 2, "no column 'Order Nr.'"),
+        ("shop_reviews_x.csv", "Nr\n1\n".encode("utf-16-le"), "missing_column", 2, "no column 'Review Text (full)'"),
         ("shop_reviews_x.csv", GOOD.encode() + b"\xe9", "unreadable_file", 1, "is not utf-8"),
         ("app_store_x.parquet", b"no table", "unreadable_file", 1, "not a Parquet file"),
     ],

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from resources.delta_lake import DeltaIOManager, DeltaLakeResource
-from resources.errors import ConfigurationError
+from resources.errors import ConfigurationError, ServerUnavailableError
 
 DAY = date(2026, 9, 1)
 NEXT = date(2026, 9, 2)
@@ -185,3 +185,16 @@ def test_an_asset_that_cannot_be_stored_fails_at_once_with_one_line(tmp_path: Pa
     assert failure is not None
     assert failure.user_failure_data is not None
     assert "cannot be written at" in failure.user_failure_data.description
+
+
+def test_an_object_store_that_refuses_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "a",
+        "AWS_SECRET_ACCESS_KEY": "a",
+        "AWS_REGION": "r",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ServerUnavailableError, match=r"table things: s3://bucket/lake/things does not answer"):
+        DeltaLakeResource(root="s3://bucket/lake").exists("things")
