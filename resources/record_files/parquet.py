@@ -32,7 +32,8 @@ def read(path: Path, fields: Sequence[str], dialect: Dialect) -> Iterator[Record
 
     Raises:
         UnreadableFileError: the file is no Parquet file, is broken, or was cut off (`incomplete`).
-        ConfigurationError: the file cannot be opened.
+        FileNotFoundError: there is no such file.
+        ConfigurationError: it cannot be opened.
     """
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile

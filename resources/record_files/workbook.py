@@ -42,7 +42,8 @@ def read(path: Path, fields: Sequence[str], dialect: Dialect) -> Iterator[Record
     Raises:
         UnreadableFileError: the file is no XLSX workbook, is broken, encrypted or cut off (`incomplete`), lacks the
             sheet, or names one of `fields` twice in its header.
-        ConfigurationError: the file cannot be opened.
+        FileNotFoundError: there is no such file.
+        ConfigurationError: it cannot be opened.
     """
     import fastexcel
 

@@ -11,7 +11,6 @@ import xlsxwriter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from resources.errors import ConfigurationError
 from resources.record_files import workbook
 from resources.record_files.batches import EXTRA, LINE_NO, Dialect, RecordBatch, UnreadableFileError
 
@@ -201,8 +200,8 @@ def test_a_day_beyond_every_calendar_does_not_break_the_reader(path: Path) -> No
         read(path)
 
 
-def test_a_file_that_is_not_there_is_an_error_of_the_user(path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"file\.xlsx cannot be read \(No such file"):
+def test_a_file_that_is_not_there_is_told_apart(path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
         read(path)
 
 
