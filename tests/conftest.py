@@ -7,11 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from resources.embedded_triton import EmbeddedTriton
 from resources.triton import TritonResource
 
 pytest_plugins = ["tests.s3", "tests.landing_places", "tests.kafka"]
+
+
+# A slow machine must not fail a test; and where CI is set, as .ci/run does, each run draws the same examples.
+settings.register_profile("feedback", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("feedback")
 
 
 def pytest_configure() -> None:
