@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 from platform_assets.domain.sources import Source
-from platform_assets.file_ledger import GONE, Content, Entry, FileLedger
+from platform_assets.file_ledger import Content, Entry, FileLedger
 from platform_assets.landed_sources import LandedSources
 from platform_assets.settings import Settings
 from resources.landing_zone import LandedFile, LandingZoneResource
@@ -119,6 +119,6 @@ def _gone(planned: Sequence[PlannedFile], before: Sequence[Entry]) -> list[Entry
     gone = [
         entry
         for entry in before
-        if (entry.loaded or entry.problem == GONE) and entry.file_uri not in uris and entry.content not in contents
+        if (entry.loaded or entry.gone) and entry.file_uri not in uris and entry.content not in contents
     ]
     return sorted(gone, key=lambda entry: (entry.source, entry.landed_at, entry.file_uri))

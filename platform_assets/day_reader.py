@@ -20,7 +20,6 @@ from platform_assets.day_plan import DayPlan, PlannedFile
 from platform_assets.domain.raw_feedback import FILE_URI, RECEIVED_AT, Reason, accept, dead_letters
 from platform_assets.domain.sources import Source
 from platform_assets.domain.tables import LANDED_FILES, QUARANTINED_FEEDBACK, RAW_FEEDBACK, UTC_TIME, conform
-from platform_assets.file_ledger import GONE
 from platform_assets.id_resolution import id_hashes, resolve_ids
 from resources.delta_lake import DeltaLakeResource
 from resources.landing_zone import LandingZoneResource
@@ -362,6 +361,7 @@ def _ledger(plan: DayPlan, reader: _FileReader, tables: DayTables) -> pl.DataFra
             one.content.contract_hash,
             one.file.etag,
             one.same_as,
+            False,
         )
         for one in plan.files
     ]
@@ -377,10 +377,11 @@ def _ledger(plan: DayPlan, reader: _FileReader, tables: DayTables) -> pl.DataFra
             loaded[entry.file_uri] + quarantined[entry.file_uri],
             loaded[entry.file_uri],
             quarantined[entry.file_uri],
-            GONE,
+            "no longer in the landing zone; its rows are kept",
             entry.contract_hash,
             entry.etag,
             None,
+            True,
         )
         for entry in plan.gone
     ]

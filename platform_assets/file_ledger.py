@@ -11,15 +11,13 @@ from typing import Final
 
 import polars as pl
 
+from platform_assets.domain.tables import LANDED_FILES
 from platform_assets.landed_sources import LandedSources
 from resources.delta_lake import DeltaLakeResource
 from resources.landing_zone import LandedFile, LandingZoneResource
 from resources.record_files.batches import FileKind
 
 LEDGER: Final = "landed_files"
-
-GONE: Final = "no longer in the landing zone; its rows are kept"
-"""Problem of a file whose records are taken over from run to run."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,8 @@ class Entry:
     records: int
     loaded: int
     same_as: str | None
-    problem: str | None
+    gone: bool | None
+    """Whether its records were taken over, as it was no longer in the landing zone."""
 
     @property
     def content(self) -> Content:
@@ -83,7 +82,7 @@ class FileLedger:
             return cls([])
         rows = lake.scan(LEDGER)
         missing = [name for name in _COLUMNS if name not in rows.collect_schema()]
-        stored = rows.with_columns(pl.lit(None, pl.String).alias(name) for name in missing)
+        stored = rows.with_columns(pl.lit(None, LANDED_FILES[name]).alias(name) for name in missing)
         return cls([Entry(*row) for row in stored.select(_COLUMNS).collect().iter_rows()])
 
     def of_day(self, day: date) -> list[Entry]:

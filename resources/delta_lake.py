@@ -16,6 +16,7 @@ import polars as pl
 from pydantic import Field
 
 from resources.errors import ConfigurationError, ServerUnavailableError
+from resources.object_store import open_store
 from resources.staged_partition import PART_ROWS, StagedPartition
 
 PARTITION_COLUMN = "partition_date"
@@ -43,6 +44,7 @@ class DeltaLakeResource(dg.ConfigurableResource[None]):
 
         Raises:
             ServerUnavailableError: the object store does not answer.
+            ConfigurationError: it refuses.
         """
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
@@ -52,7 +54,7 @@ class DeltaLakeResource(dg.ConfigurableResource[None]):
         except (DeltaError, OSError) as error:
             if not self.is_remote:
                 raise
-            raise self._unreachable(table, error) from error
+            raise self._remote_fault(table, error) from error
 
     def tables(self) -> list[str]:
         """Names of the tables under the root, sorted; of a local root only."""
@@ -149,11 +151,11 @@ class DeltaLakeResource(dg.ConfigurableResource[None]):
         """The rows of `table` that arrived on `day`; only that day's files are read."""
         return self.scan(table).filter(pl.col(PARTITION_COLUMN) == day)
 
-    def _unreachable(self, table: str, error: Exception) -> ServerUnavailableError:
+    def _remote_fault(self, table: str, error: Exception) -> ServerUnavailableError:
+        """What to raise where an object store failed; the store itself knows better what a person has to mend."""
+        open_store(self.root).folders("")
         text = " ".join(str(error).split())[:200]
-        return ServerUnavailableError(
-            f"table {table}: {self.uri(table)} does not answer ({text}): check the network and the AWS_* variables"
-        )
+        return ServerUnavailableError(f"table {table}: {self.uri(table)} does not answer ({text}): try again later")
 
     def _commit(self, table: str, write: Callable[[], Result]) -> Result:
         from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
@@ -172,7 +174,7 @@ class DeltaLakeResource(dg.ConfigurableResource[None]):
                         "or set `lake` in config/platform.yaml"
                     ) from error
                 elif self.is_remote:
-                    raise self._unreachable(table, error) from error
+                    raise self._remote_fault(table, error) from error
                 else:
                     raise
         raise ServerUnavailableError(

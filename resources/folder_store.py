@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from resources.errors import ConfigurationError
+from resources.errors import ConfigurationError, unreadable
 from resources.object_store import CHUNK_BYTES, StoredFile
 
 _TEMPORARY = ".landing-"
@@ -123,7 +123,7 @@ class FolderStore:
             name = uri.encode("utf-8", "backslashreplace").decode()
             raise ConfigurationError(f"{self._root}: the file name {name} is not UTF-8: rename the file") from None
         except OSError as error:
-            raise _unreadable(self._root / uri, error) from error
+            raise unreadable(self._root / uri, error) from error
         if not stat.S_ISREG(state.st_mode):
             return None
         return StoredFile(uri, state.st_size, datetime.fromtimestamp(state.st_mtime, UTC))
@@ -149,7 +149,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise _unreadable(folder, error) from error
+        raise unreadable(folder, error) from error
 
 
 def _make_folder(folder: Path) -> None:
@@ -182,10 +182,6 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _unreadable(path: Path, error: OSError) -> ConfigurationError:
-    return ConfigurationError(f"{path} cannot be read ({error.strerror}): allow reading it")
-
-
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
     try:
@@ -195,7 +191,7 @@ def _readable(path: Path) -> Iterator[None]:
     except NotADirectoryError as error:
         raise FileNotFoundError(error.errno, error.strerror, error.filename) from error
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
 
 
 @contextmanager

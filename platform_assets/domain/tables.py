@@ -56,6 +56,7 @@ LANDED_FILES: Final[Schema] = {
     "contract_hash": pl.String(),
     "etag": pl.String(),
     "same_as": pl.String(),
+    "gone": pl.Boolean(),
 }
 
 FEEDBACK_EMBEDDINGS: Final[Schema] = {

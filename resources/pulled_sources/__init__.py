@@ -1,7 +1,7 @@
 """Sources that are fetched rather than put: each writes a bounded batch into the landing zone.
 
 What is in the landing zone is the only state: a pull goes on from there, so that a crash loses and doubles nothing.
-One module a kind: `folder.py`, `postgres.py`, `kafka.py`.
+One module a kind: `folder.py`, `postgres.py` (with `watermarks.py`), `kafka.py` (with `kafka_lines.py`).
 """
 
 from dataclasses import dataclass, field

@@ -19,27 +19,23 @@ of that file, and neither its content nor any older day is looked at. Where ever
 Offsets are not contiguous (transactions, compaction), so nothing here counts on it.
 """
 
-import base64
-import json
 import logging
-import mmap
-import operator
 import re
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from resources.errors import ConfigurationError, ResourceError, ServerUnavailableError
 from resources.landing_writer import AlreadyLandedError, LandingWriter
 from resources.landing_zone import LandedFile, LandingZoneResource
 from resources.pulled_sources import Pulled
+from resources.pulled_sources.kafka_lines import last_offset, record_line
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 _DAYS_BACK: Final = 100
 """So many days of the zone are searched for a partition's newest file, where no commit tells its day."""
@@ -50,15 +46,7 @@ _GROUP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _REASONS: Final = ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT")
 """librdkafka's names of what may keep a broker from answering, the most telling first."""
 
-_LINE_HEAD: Final = re.compile(rb'!?\{"partition":\d+,"offset":(\d+),')
-_LINE_HEAD_BYTES: Final = 100
 _SECRET: Final = re.compile(r"password|secret|key|token|oauthbearer")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-_given_headers: Final = operator.methodcaller("headers")
-"""Where a name is not UTF-8, the client gives a broken list along with its error. Python tells that as SystemError, but
-not where it has sped up a plain call: there the process would die of the list."""
-
 _LOG: Final = logging.getLogger(__name__)
 _LOG.addHandler(logging.NullHandler())
 
@@ -281,7 +269,7 @@ class _Pull:
         if committed.metadata == _mark(newest):
             return committed.offset
         with self.zone.fetch(newest) as path:
-            end = _last_offset(path, newest.uri) + 1
+            end = last_offset(path, newest.uri) + 1
         if committed.offset > end:
             self._warn(
                 committed.partition,
@@ -384,109 +372,6 @@ class _Pull:
     @property
     def _prefix(self) -> str:
         return f"{self.source.group}@{self.source.topic}-"
-
-
-def record_line(message: "Message") -> str:
-    """A message as one line of its partition's file, without the line feed; see `KafkaSource`."""
-    # Partition and offset first, and always numbers: the end of a file is read without parsing any value.
-    about: dict[str, object] = {"partition": message.partition(), "offset": message.offset()}
-    about |= _time(message) | _key(message.key()) | _headers(message)
-    content = message.value()
-    try:
-        value = _embeddable(content)
-    except ValueError as error:
-        about["problem"] = str(error)
-        about["value_base64"] = None if content is None else _base64(content)
-        return f"!{_json(about)}"
-    return f'{_json(about)[:-1]},"value":{value}}}'
-
-
-def _embeddable(content: bytes | None) -> str:
-    """The JSON object that `content` holds, on one line but else as it was written.
-
-    Raises:
-        ValueError: it holds none.
-    """
-    if content is None:
-        raise ValueError("the message has no value (a tombstone)")
-    try:
-        text = content.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"the value is not UTF-8 at byte {error.start}") from None
-    try:
-        # Numbers are left unread: they may have more digits than Python converts.
-        json.loads(text, parse_int=len, parse_float=len, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise ValueError("the value is JSON nested too deeply") from None
-    except ValueError as error:
-        raise ValueError(f"the value is no JSON: {error}") from None
-    if not text.lstrip().startswith("{"):
-        raise ValueError("the value is JSON, but no object")
-    # In valid JSON these two stand only between tokens, where a space means the same.
-    return text.replace("\n", " ").replace("\r", " ")
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _time(message: "Message") -> dict[str, object]:
-    from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
-
-    kind, milliseconds = message.timestamp()
-    if kind == TIMESTAMP_NOT_AVAILABLE:
-        return {"timestamp": None}
-    try:
-        moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        # Producers set what they like, such as microseconds.
-        return {"timestamp": None, "timestamp_ms": milliseconds}
-    return {"timestamp": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
-
-
-def _key(key: bytes | None) -> dict[str, object]:
-    try:
-        return {"key": None if key is None else key.decode("utf-8")}
-    except UnicodeDecodeError:
-        return {"key_base64": _base64(key or b"")}
-
-
-def _headers(message: "Message") -> dict[str, object]:
-    """The headers by name; the values of a repeated name as a list, those not in UTF-8 under `headers_base64`."""
-    try:
-        headers = cast("list[tuple[str, bytes | None]]", _given_headers(message) or [])
-    except (SystemError, UnicodeDecodeError):
-        return {"headers_problem": "the name of a header is not UTF-8"}
-    given: dict[str, dict[str, list[str | None]]] = {"headers": {}, "headers_base64": {}}
-    for name, value in headers:
-        try:
-            kind, text = "headers", None if value is None else value.decode("utf-8")
-        except UnicodeDecodeError:
-            kind, text = "headers_base64", _base64(value or b"")
-        given[kind].setdefault(name, []).append(text)
-    return {
-        kind: {name: values if len(values) > 1 else values[0] for name, values in of_kind.items()}
-        for kind, of_kind in given.items()
-        if of_kind
-    }
-
-
-def _base64(content: bytes) -> str:
-    return base64.b64encode(content).decode("ascii")
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _last_offset(path: Path, uri: str) -> int:
-    """The offset of a landed file's last line."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        begin = content.rfind(b"\n", 0, len(content) - 1) + 1
-        head = _LINE_HEAD.match(content[begin : begin + _LINE_HEAD_BYTES])
-    if head is None:
-        raise ConfigurationError(f"{uri} does not end with a message: was it edited? Put it back as it was pulled")
-    return int(head[1])
 
 
 def _mark(file: LandedFile) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from resources.record_files.batches import Compression, Dialect, FileKind, RecordFormat, UnreadableFileError
-from resources.record_files.plain_bytes import plain
+from resources.record_files.plain_bytes import byte_order_mark, plain
 from resources.record_files.strict_csv import SEPARATOR_DIRECTIVE, csv_records
 
 SAMPLE_BYTES: Final = 1 << 20
@@ -24,13 +24,6 @@ SAMPLE_BYTES: Final = 1 << 20
 DELIMITERS: Final = (",", ";", "\t", "|")
 """The delimiters that are looked for."""
 
-_MARKS: Final = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 _BEGINNINGS: Final = (
     (b"PK\x03\x04", "an Excel or zip file", "xlsx"),
     (b"PAR1\x15", "a Parquet file", "parquet"),
@@ -156,9 +149,10 @@ def _start(path: Path, compression: Compression | None) -> tuple[bytes, bool]:
 
 
 def _encoding(content: bytes, *, is_whole: bool) -> Detected:
-    for mark, name in _MARKS:
-        if content.startswith(mark):
-            return Detected(name, "the byte order mark at its beginning")
+    _, marked = byte_order_mark(content)
+    if marked:
+        # By the name under which a mark is read over, whichever way round the bytes are.
+        return Detected(re.sub("-[lb]e$", "", marked), "the byte order mark at its beginning")
     if wide := _without_mark(content):
         return wide
     try:
@@ -225,14 +219,12 @@ def _beyond_ascii(line: str) -> str:
 
 def _decoded(content: bytes, encoding: Detected, *, is_whole: bool) -> str:
     try:
-        text = codecs.getincrementaldecoder(_of_mark(content) or encoding.value)().decode(content, final=is_whole)
+        text = codecs.getincrementaldecoder(byte_order_mark(content)[1] or encoding.value)().decode(
+            content, final=is_whole
+        )
     except UnicodeDecodeError as error:
         raise UnreadableFileError(f"byte {error.start} is not {encoding.value}: set the source's encoding") from None
     return text.removeprefix("\ufeff")
-
-
-def _of_mark(content: bytes) -> str | None:
-    return next((name for mark, name in _MARKS if content.startswith(mark)), None)
 
 
 def _whole_lines(text: str, *, is_whole: bool) -> list[str]:

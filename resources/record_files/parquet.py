@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from resources.errors import ConfigurationError
+from resources.errors import unreadable
 from resources.record_files.batches import BATCH_BYTES, EXTRA, LINE_NO, Dialect, RecordBatch, UnreadableFileError
 from resources.record_files.plain_bytes import plain
 from resources.record_files.table_json import json_rows, json_rows_at
@@ -67,7 +67,7 @@ def read(path: Path, fields: Sequence[str], dialect: Dialect) -> Iterator[Record
         OverflowError,
     ) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise ConfigurationError(f"{path} cannot be read ({error.strerror or error}): allow reading it") from error
+            raise unreadable(path, error) from error
         what = next(iter(str(error).splitlines()), type(error).__name__)
         raise UnreadableFileError(f"not a Parquet file that can be read: {what}") from error
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from resources.errors import ConfigurationError
+from resources.errors import unreadable
 from resources.record_files.batches import Compression, UnreadableFileError
 
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
@@ -22,6 +22,11 @@ _MARKS: Final = (
 _LONGEST_MARK: Final = 4
 
 
+def byte_order_mark(start: bytes) -> tuple[bytes, str | None]:
+    """The mark that a text begins with, and the encoding without a mark that it tells; nothing and None without one."""
+    return next(((mark, name) for mark, name in _MARKS if start.startswith(mark)), (b"", None))
+
+
 @contextmanager
 def plain(path: Path, compression: Compression | None) -> Iterator[BinaryIO]:
     """Open a file's decompressed bytes for reading from the front.
@@ -30,6 +35,7 @@ def plain(path: Path, compression: Compression | None) -> Iterator[BinaryIO]:
         UnreadableFileError: the compressed data are broken, or end too soon; also while reading.
         FileNotFoundError: there is no such file.
         ConfigurationError: the file cannot be opened.
+        ServerUnavailableError: the disk does not answer.
     """
     import pyarrow as pa
 
@@ -52,15 +58,13 @@ def plain(path: Path, compression: Compression | None) -> Iterator[BinaryIO]:
         raise UnreadableFileError(f"broken gzip data: {error}") from error
     except FileNotFoundError:
         raise
-    except PermissionError as error:
-        raise ConfigurationError(f"{path} cannot be read ({error.strerror}): allow reading it") from error
     except OSError as error:
         # pyarrow reports what is wrong with compressed data as an OSError, too, without a number.
         if compression is Compression.ZSTD and error.errno is None:
             if "Truncated" in str(error):
                 raise UnreadableFileError("the compressed data end too soon", incomplete=True) from error
             raise UnreadableFileError(f"broken zstd data: {error}") from error
-        raise ConfigurationError(f"{path} cannot be read ({error.strerror or error}): allow reading it") from error
+        raise unreadable(path, error) from error
 
 
 def utf8_blocks(stream: BinaryIO, encoding: str, block_bytes: int) -> Iterator[bytes]:
@@ -73,7 +77,8 @@ def utf8_blocks(stream: BinaryIO, encoding: str, block_bytes: int) -> Iterator[b
         UnreadableFileError: bytes are not of the encoding.
     """
     start = stream.read(_LONGEST_MARK)
-    mark, encoding = next(((mark, name) for mark, name in _MARKS if start.startswith(mark)), (b"", encoding))
+    mark, told = byte_order_mark(start)
+    encoding = told or encoding
     decoder = codecs.getincrementaldecoder(encoding)()
     is_utf8 = codecs.lookup(encoding).name in {"utf-8", "ascii"}
     block, offset = start[len(mark) :], len(mark)

@@ -10,6 +10,7 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import polars as pl
 
+from resources.errors import is_storage_fault, unreadable
 from resources.record_files.batches import BATCH_BYTES, EXTRA, LINE_NO, Dialect, RecordBatch, UnreadableFileError
 from resources.record_files.plain_bytes import plain
 from resources.record_files.table_json import json_rows, json_rows_at
@@ -104,6 +105,8 @@ def _check_container(path: Path) -> None:
         try:
             reaches_to = max(_extents(raw), default=(0, ""))
         except (BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as error:
+            if isinstance(error, OSError) and is_storage_fault(error):
+                raise unreadable(path, error) from error
             raise UnreadableFileError(f"not a workbook that can be read: {error}") from error
     if reaches_to > (_CELLS_AT_MOST, ""):
         raise UnreadableFileError(

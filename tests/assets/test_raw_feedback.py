@@ -16,7 +16,7 @@ from polars.testing import assert_frame_equal
 
 from platform_assets.day_plan import plan_day
 from platform_assets.day_reader import read_day
-from platform_assets.file_ledger import GONE, FileLedger
+from platform_assets.file_ledger import FileLedger
 from resources.landing_zone import LandedFile
 from resources.triton import TritonResource
 from tests.project import Project, failure_line, make_project, materialized
@@ -157,7 +157,10 @@ def test_rows_of_a_file_that_is_gone_are_kept(project: Project) -> None:
         read(project)
         for table, rows in zip(INGESTION, before, strict=False):
             assert_frame_equal(project.rows(table, DAY), rows)
-    assert problems(project) == {"shop_reviews_1.csv": GONE, "shop_reviews_2.csv": None}
+    assert problems(project) == {
+        "shop_reviews_1.csv": "no longer in the landing zone; its rows are kept",
+        "shop_reviews_2.csv": None,
+    }
     project.land(DAY, "shop_reviews_1.csv", HEADER)
     read(project)
     assert {Path(uri).name for uri in project.rows("raw_feedback", DAY)["file_uri"]} == {"shop_reviews_2.csv"}

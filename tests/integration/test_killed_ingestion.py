@@ -16,7 +16,6 @@ import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -457,32 +456,6 @@ def kill_often(times: int, rounds: Rounds, draw: random.Random) -> Counter[str]:
 
 def show(line: str) -> None:
     print(line)  # noqa: T201 - what pytest -s is for
-
-
-@pytest.fixture(scope="module")
-def s3_client() -> Iterator[Any]:
-    """A server in a process of its own: a thread of this one could not answer deltalake, which keeps the GIL."""
-    import boto3
-    from botocore.config import Config
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        client = boto3.client(
-            "s3",
-            region_name="us-east-1",
-            endpoint_url=f"http://127.0.0.1:{port}",
-            **dict.fromkeys(("aws_access_key_id", "aws_secret_access_key"), "anyone"),
-            config=Config(retries={"max_attempts": 10}),
-        )
-        client.list_buckets()  # waits until it is up
-        yield client
-    finally:
-        server.kill()
-        server.wait()
 
 
 @pytest.fixture

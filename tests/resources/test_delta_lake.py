@@ -9,6 +9,7 @@ import pytest
 
 from resources.delta_lake import DeltaIOManager, DeltaLakeResource
 from resources.errors import ConfigurationError, ServerUnavailableError
+from tests.s3 import Bucket
 
 DAY = date(2026, 9, 1)
 NEXT = date(2026, 9, 2)
@@ -187,7 +188,7 @@ def test_an_asset_that_cannot_be_stored_fails_at_once_with_one_line(tmp_path: Pa
     assert "cannot be written at" in failure.user_failure_data.description
 
 
-def test_an_object_store_that_refuses_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_store_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
         "AWS_ALLOW_HTTP": "true",
@@ -196,5 +197,13 @@ def test_an_object_store_that_refuses_is_one_line(monkeypatch: pytest.MonkeyPatc
         "AWS_REGION": "r",
     }.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(ServerUnavailableError, match=r"table things: s3://bucket/lake/things does not answer"):
+    with pytest.raises(ServerUnavailableError, match=r"s3://bucket/lake: no answer"):
         DeltaLakeResource(root="s3://bucket/lake").exists("things")
+
+
+def test_an_object_store_that_refuses_needs_a_person(s3_bucket: Bucket) -> None:
+    lake = DeltaLakeResource(root=f"{s3_bucket.uri}/lake")
+    put(lake, rows(DAY, "a"), DAY)
+    with s3_bucket.locked(), pytest.raises(ConfigurationError, match="access denied"):
+        lake.exists("things")
+    assert names(lake, DAY) == ["a"]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from resources.errors import ServerUnavailableError
 from resources.record_files.batches import Compression, FileKind, RecordFormat, UnreadableFileError
 from resources.record_files.plain_bytes import plain, utf8_blocks
 
@@ -89,6 +90,12 @@ def test_broken_packed_data_are_unreadable(tmp_path: Path) -> None:
     path.write_bytes(packed)
     with pytest.raises(UnreadableFileError, match=r"broken gzip data|end too soon"):
         unpacked(path, Compression.GZIP)
+
+
+def test_a_disk_that_fails_is_no_bad_file() -> None:
+    """The first page of a process's memory cannot be read: the kernel answers as for a broken disk."""
+    with pytest.raises(ServerUnavailableError, match=r"/proc/self/mem cannot be read .*: look after its disk"):
+        unpacked(Path("/proc/self/mem"), None)
 
 
 def test_a_file_that_is_not_there_is_told_apart(tmp_path: Path) -> None:
