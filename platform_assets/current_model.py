@@ -42,8 +42,8 @@ def is_fitted(lake: DeltaLakeResource, repository: Path) -> bool:
     return not repository.is_dir() or int(cells["model_version"][0]) in ModelRepository(repository).versions(DETECTOR)
 
 
-def model_hash(repository: Path, model: str, version: str) -> str:
-    """The first 16 hex digits of the SHA-256 of a version's graph, by its card.
+def model_hash(repository: Path, model: str, version: str, file: str = "") -> str:
+    """The first 16 hex digits of the SHA-256 of a version's graph, by its card; `file` is the graph that is served.
 
     Empty where the version is not at hand, as for a server elsewhere: its number has to do.
 
@@ -53,4 +53,4 @@ def model_hash(repository: Path, model: str, version: str) -> str:
     models = ModelRepository(repository)
     if not models.version_path(model, int(version)).is_dir():
         return ""
-    return models.card(model, int(version)).files.get(_GRAPH, "")[:_HASH_DIGITS]
+    return models.card(model, int(version)).files.get(file or _GRAPH, "")[:_HASH_DIGITS]

@@ -137,6 +137,11 @@ class TritonResource(ConfigurableResource["TritonResource"]):
                 max_batch_size=config.max_batch_size,
                 inputs={one.name: TensorSpec(one.datatype, tuple(one.shape)) for one in described.inputs},
                 outputs={one.name: TensorSpec(one.datatype, tuple(one.shape)) for one in described.outputs},
+                file=config.default_model_filename,
+                steps={
+                    one.model_name: str(one.model_version) if one.model_version > 0 else ""
+                    for one in config.ensemble_scheduling.step
+                },
             )
 
         answer = self._ask(ask, model, version)

@@ -7,7 +7,7 @@ a tensor means.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from resources.triton_errors import ModelContractError
@@ -61,6 +61,8 @@ class ModelMetadata:
         max_batch_size: Rows that one request may hold; 0 where the first dimension is no batch.
         inputs: What the model takes, by tensor name.
         outputs: What it gives.
+        file: The file of its version that is served, as its configuration names it; empty for the backend's own name.
+        steps: The version of each model that an ensemble chains, by name; empty for the newest that is ready.
     """
 
     name: str
@@ -69,6 +71,8 @@ class ModelMetadata:
     max_batch_size: int
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
+    file: str = ""
+    steps: Mapping[str, str] = field(default_factory=dict)
 
 
 def check_inputs(model: ModelMetadata, inputs: Mapping[str, Tensor]) -> int:
