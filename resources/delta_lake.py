@@ -96,10 +96,19 @@ class DeltaLakeResource(dg.ConfigurableResource[None]):
         self._commit(table, write)
 
     def stage(
-        self, table: str, schema: dict[str, pl.DataType], day: date, part_rows: int = PART_ROWS
+        self,
+        table: str,
+        schema: dict[str, pl.DataType],
+        day: date,
+        part_rows: int = PART_ROWS,
+        sorted_by: str | None = None,
     ) -> StagedPartition:
-        """Begin a partition that may be too big to be held in memory; `publish` makes it the table's."""
-        return StagedPartition(self.uri(table), schema, PARTITION_COLUMN, day, part_rows)
+        """Begin a partition that may be too big to be held in memory; `publish` makes it the table's.
+
+        `sorted_by` is a text column by which the rows will be added in order: who looks for a range of it then opens
+        only the files that can hold it.
+        """
+        return StagedPartition(self.uri(table), schema, PARTITION_COLUMN, day, part_rows, sorted_by)
 
     def publish(self, table: str, staged: StagedPartition) -> None:
         """Make the staged rows the partition of `table`, in one commit; they replace what was there.

@@ -27,12 +27,18 @@ PART_ROWS: Final = 100_000
 _PART_BYTES: Final = 256 << 20
 """Rows, or bytes in memory, that are gathered before they are written."""
 
+_SAMPLE_ROWS: Final = 1_000
+_WORTH_COMPRESSING: Final = 0.9
+"""Compression has to leave less than this share of a column's texts."""
+
 
 @dataclass(frozen=True)
 class _Part:
     name: str
     size_bytes: int
     rows: int
+    bounds: tuple[str, str] | None = None
+    """The least and the greatest value of the column by which the rows are sorted."""
 
 
 class StagedPartition:
@@ -48,6 +54,7 @@ class StagedPartition:
         partition_column: str,
         day: date,
         part_rows: int = PART_ROWS,
+        sorted_by: str | None = None,
     ) -> None:
         self.uri = uri
         self.schema = schema
@@ -58,6 +65,7 @@ class StagedPartition:
         self._waiting: list[pl.DataFrame] = []
         self._waiting_bytes = 0.0
         self._part_rows = part_rows
+        self._sorted_by = sorted_by
         self._store = open_store(uri)
 
     @property
@@ -84,7 +92,8 @@ class StagedPartition:
         """Number of rows for each value of a text column, the most frequent first."""
         found: Counter[str] = Counter()
         for frame in self.frames([column]):
-            found.update(dict(frame.group_by(column).len().sort(column).iter_rows()))
+            runs = frame[column].rle().struct.unnest()
+            found.update(dict(runs.group_by("value").agg(pl.col("len").sum()).sort("value").iter_rows()))
         return dict(found.most_common())
 
     def keep(self, condition: pl.Expr) -> None:
@@ -120,9 +129,17 @@ class StagedPartition:
         now = int(time.time() * 1000)
         values = {self.partition_column: self.day.isoformat()}
         return [
-            AddAction(part.name, part.size_bytes, values, now, True, json.dumps({"numRecords": part.rows}))
+            AddAction(part.name, part.size_bytes, values, now, True, json.dumps(self._statistics(part)))
             for part in self._parts
         ]
+
+    def _statistics(self, part: _Part) -> dict[str, object]:
+        """What readers of the table are told of a file, in Delta's words."""
+        if part.bounds is None:
+            return {"numRecords": part.rows}
+        least, greatest = ({self._sorted_by: bound} for bound in part.bounds)
+        nulls = {self._sorted_by: 0}
+        return {"numRecords": part.rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
 
     def _write(self) -> None:
         rows = pl.concat(self._waiting)
@@ -133,21 +150,58 @@ class StagedPartition:
         name = f"{self.partition_column}={self.day}/part-{len(self._parts):05d}-{uuid.uuid4()}.parquet"
         if "://" in self.uri:
             content = BytesIO()
-            rows.write_parquet(content, compression="snappy")
+            _write_parquet(rows, content, self._sorted_by)
             content.seek(0)
             self._store.put(name, content)
-            return _Part(name, len(content.getbuffer()), rows.height)
+            return _Part(name, len(content.getbuffer()), rows.height, self._bounds(rows))
         path = Path(self.uri) / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            rows.write_parquet(path, compression="snappy")
+            _write_parquet(rows, path, self._sorted_by)
         except OSError as error:
             raise ConfigurationError(
                 f"{path} cannot be written ({error.strerror or error}): allow writing there, make room, or set `lake` "
                 "in config/platform.yaml"
             ) from error
-        return _Part(name, path.stat().st_size, rows.height)
+        return _Part(name, path.stat().st_size, rows.height, self._bounds(rows))
+
+    def _bounds(self, rows: pl.DataFrame) -> tuple[str, str] | None:
+        return None if self._sorted_by is None else (rows[self._sorted_by][0], rows[self._sorted_by][-1])
 
     def _read(self, part: _Part, columns: list[str] | None = None) -> pl.DataFrame:
         with self._store.fetch(part.name) as path:
             return pl.read_parquet(path, columns=columns, hive_partitioning=False)
+
+
+def _write_parquet(rows: pl.DataFrame, target: Path | BytesIO, sorted_by: str | None) -> None:
+    """Write a file in half the time of Polars' own writer, which treats all columns alike.
+
+    Some rows tell what is worth trying of a column of texts: those that do not get smaller, such as hashes, stand as
+    they are, and a dictionary is made where values repeat. The least and the greatest text of a file help nobody to
+    find rows, except in the column by which they are sorted.
+    """
+    import pyarrow.parquet as pq
+
+    texts = rows.head(_SAMPLE_ROWS).select(pl.selectors.string()).get_columns()
+    incompressible = {text.name for text in texts if not _gets_smaller(text)}
+    ordered = pl.selectors.numeric() | pl.selectors.temporal() | pl.selectors.by_name(*filter(None, [sorted_by]))
+    pq.write_table(
+        rows.to_arrow(compat_level=pl.CompatLevel.newest()),
+        target,
+        compression={
+            name: "none" if name in incompressible else "snappy"
+            for name, dtype in rows.schema.items()
+            if not dtype.is_nested()
+        },
+        use_dictionary=[text.name for text in texts if 2 * text.n_unique() <= text.len()],
+        write_statistics=rows.select(ordered).columns,
+        store_schema=False,
+    )
+
+
+def _gets_smaller(column: pl.Series) -> bool:
+    """Whether compression saves more than a tenth."""
+    import pyarrow as pa
+
+    texts = "".join(column.drop_nulls()).encode()
+    return not texts or len(pa.compress(texts, "snappy", asbytes=True)) < _WORTH_COMPRESSING * len(texts)

@@ -34,8 +34,12 @@ class Day:
 
     def rows(self, table: str, *columns: str) -> pl.DataFrame:
         """The day's rows of a table; only some columns of a day that may be big."""
+        return self.scan(table, *columns).collect()
+
+    def scan(self, table: str, *columns: str) -> pl.LazyFrame:
+        """The same, of which not more is read than is asked for."""
         rows = self.lake.scan_partition(table, self.date)
-        return (rows.select(columns) if columns else rows).collect()
+        return rows.select(columns) if columns else rows
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Every record that goes in comes out exactly once, on one side or the other.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -12,6 +12,7 @@ from typing import Final
 import polars as pl
 import polars_hash as plh
 
+from platform_assets.domain.moments import moments, where
 from platform_assets.domain.sources import Dedupe, Source
 from platform_assets.domain.tables import QUARANTINED_FEEDBACK, RAW_FEEDBACK, UTC_TIME, conform
 
@@ -53,29 +54,18 @@ FILE_URI: Final = "#file_uri"
 RECEIVED_AT: Final = "#received_at"
 """Columns that the caller adds to a reader's records: their file, and when it was first seen (UTC)."""
 
+_SHORT_TEXTS: Final = {
+    "source_record_id": "source_record_id",
+    "created_at": "given_time",
+    "rating": "given_rating",
+    "author_id": "author_id",
+    "language": "language",
+    "channel": "channel",
+}
+"""Fields in which white space around the text means nothing, and how they are called until they are typed."""
+
 _ID_IN_SCIENTIFIC_NOTATION = r"^\d+(?:[.,]\d+[eE][+-]?|[eE]\+)\d+$"
-_HAS_OFFSET = r"(?:[zZ]|[+-]\d{2}:?\d{2}|:\d{2}(?:\.\d+)?[+-]\d{2})$"
 _VISIBLE = r"[^\s\u200B\u200C\u200D\u2060\uFEFF]"
-_WHOLE_NUMBER = r"^[+-]?\d{1,19}$"
-_OFFSET_FORMS = (
-    "%Y-%m-%dT%H:%M:%S%#z",
-    "%Y-%m-%d %H:%M:%S%#z",
-    "%Y-%m-%dT%H:%M:%S%.f%#z",
-    "%Y-%m-%d %H:%M:%S%.f%#z",
-    "%Y-%m-%dT%H:%M%#z",
-    "%Y-%m-%d %H:%M%#z",
-)
-_WALL_FORMS = (
-    "%Y-%m-%dT%H:%M:%S",
-    "%Y-%m-%d %H:%M:%S",
-    "%Y-%m-%dT%H:%M:%S%.f",
-    "%Y-%m-%d %H:%M:%S%.f",
-    "%Y-%m-%dT%H:%M",
-    "%Y-%m-%d %H:%M",
-    "%Y-%m-%d",
-)
-_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
-_UNITS_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 @dataclass(frozen=True)
@@ -99,41 +89,45 @@ def accept(records: pl.DataFrame, source: Source, name: str, day: date) -> Accep
         day: of arrival.
     """
     mapped = source.columns.mapped()
-    given = records.select(
-        pl.col(FILE_URI).alias("file_uri"),
-        pl.col(RECEIVED_AT).alias("received_at"),
-        pl.col("#line_no").alias("line_no"),
-        pl.col("#extra").alias("metadata"),
-        *(
-            (pl.col(mapped[ours]) if ours in mapped else pl.lit(None, pl.String)).alias(ours)
-            for ours in ("source_record_id", "text", "created_at", "rating", "author_id", "language", "channel")
-        ),
-    ).with_columns(
-        text=pl.col("text").fill_null(""),
-        given_rating=_blank_to_null("rating"),
-        given_time=_blank_to_null("created_at"),
-        channel=_blank_to_null("channel").fill_null(source.channel),
-        author_id=_blank_to_null("author_id"),
-        language=_blank_to_null("language"),
-        source_record_id=_blank_to_null("source_record_id"),
+    given = _without_blanks(
+        records.select(
+            pl.col(FILE_URI).alias("file_uri"),
+            pl.col(RECEIVED_AT).cast(UTC_TIME).alias("received_at"),
+            pl.col("#line_no").alias("line_no"),
+            pl.col("#extra").alias("metadata"),
+            pl.col(source.columns.text).fill_null("").alias("text"),
+            *(
+                (pl.col(mapped[ours]).str.strip_chars() if ours in mapped else pl.lit(None, pl.String)).alias(name)
+                for ours, name in _SHORT_TEXTS.items()
+            ),
+        )
     )
-    had_nul = given["text"].str.contains("\x00", literal=True)
     typed = given.with_columns(
-        text=given["text"].str.replace_all("\x00", "", literal=True) if had_nul.any() else given["text"],
-        had_nul=had_nul,
-        rating=_rating(source),
-        given_rating=pl.when(_number(source).is_not_nan().fill_null(True)).then("given_rating"),
-        created_at=_utc(given["given_time"], source),
+        *_without_nul(given["text"]),
+        *_rating(given["given_rating"], source),
+        pl.col("channel").fill_null(source.channel),
+        created_at=moments(given["given_time"], source),
     )
-    verdict = typed.select(_verdict(source).alias("verdict")).unnest("verdict")
-    good = verdict["reason"].is_null()
-    bad = ~good
-    refused = pl.concat(
-        [typed.select(pl.int_range(pl.len()).alias("position"), "file_uri", "line_no", "received_at"), verdict],
-        how="horizontal",
-    ).filter(bad)
-    kept = typed if good.all() else typed.filter(good)
-    return Accepted(_rows(kept, name, day, has_ids="source_record_id" in mapped), refused)
+    breaches = _breaches(source)
+    bad = typed.select(pl.any_horizontal(breached.fill_null(False) for _, breached, _ in breaches)).to_series()
+    # In one piece: Polars 2.1 panics where it formats texts of several, or of none.
+    refused = typed.with_row_index("position").filter(bad).rechunk()
+    nothing = pl.lit(None, pl.String)
+    # The first breach counts.
+    why = {
+        "reason": pl.coalesce(pl.when(breached).then(pl.lit(reason.value)) for reason, breached, _ in breaches),
+        "detail": pl.coalesce(pl.when(breached).then(detail) for _, breached, detail in breaches),
+    }
+    return Accepted(
+        _rows(typed.filter(~bad) if bad.any() else typed, name, day, has_ids="source_record_id" in mapped),
+        refused.select(
+            "position",
+            "file_uri",
+            "line_no",
+            "received_at",
+            **(why if refused.height else dict.fromkeys(why, nothing)),
+        ),
+    )
 
 
 def dead_letters(letters: pl.DataFrame, source: str, day: date) -> pl.DataFrame:
@@ -203,6 +197,11 @@ def sendable(text: str = "text") -> pl.Expr:
     return pl.col(text).str.contains(_VISIBLE)
 
 
+def _is_sendable(texts: pl.Series) -> pl.Series:
+    begins_visibly = texts.is_between("!", "~")  # quicker to see, and true of most
+    return begins_visibly if begins_visibly.all() else texts.str.contains(_VISIBLE)
+
+
 def _rows(typed: pl.DataFrame, source: str, day: date, *, has_ids: bool) -> pl.DataFrame:
     if not has_ids:
         typed = typed.with_columns(_whole().alias("source_record_id")).with_columns(
@@ -214,27 +213,23 @@ def _rows(typed: pl.DataFrame, source: str, day: date, *, has_ids: bool) -> pl.D
             feedback_id=feedback_id(source, "source_record_id"),
             content_hash=content_hash("text"),
             flags=_flags(typed),
-            received_at=pl.col("received_at").cast(UTC_TIME),
-            created_at=pl.col("created_at").fill_null(pl.col("received_at").cast(UTC_TIME)),
+            created_at=pl.col("created_at").fill_null(pl.col("received_at")),
             partition_date=pl.lit(day),
         ),
         RAW_FEEDBACK,
     )
 
 
-def _flags(typed: pl.DataFrame) -> pl.Series:
-    holds = typed.select(
-        pl.col("had_nul").alias(Flag.NUL_REMOVED),
-        pl.col("text").str.contains("\ufffd", literal=True).alias(Flag.REPLACEMENT_CHARACTER),
-        (~sendable()).alias(Flag.NO_TEXT),
-        pl.col("created_at").is_null().alias(Flag.NO_TIME),
-    )
+def _flags(typed: pl.DataFrame) -> pl.Expr:
+    holds = {
+        Flag.NUL_REMOVED: typed["had_nul"],
+        Flag.REPLACEMENT_CHARACTER: typed["text"].str.contains("\ufffd", literal=True),
+        Flag.NO_TEXT: ~_is_sendable(typed["text"]),
+        Flag.NO_TIME: typed["created_at"].is_null(),
+    }
     nothing = pl.lit([], pl.List(pl.String))
-    seen = [flag for flag in holds.columns if holds[flag].any()]
-    lists = [pl.when(flag).then(pl.lit([str(flag)])).otherwise(nothing) for flag in seen]
-    return holds.select(
-        (pl.concat_list(lists) if lists else pl.repeat([], pl.len(), dtype=pl.List(pl.String))).alias("flags")
-    )["flags"]
+    lists = [pl.when(held).then(pl.lit([str(flag)])).otherwise(nothing) for flag, held in holds.items() if held.any()]
+    return pl.concat_list(lists) if lists else nothing
 
 
 def _whole() -> pl.Expr:
@@ -243,93 +238,40 @@ def _whole() -> pl.Expr:
     return pl.struct(given).struct.json_encode()
 
 
-def _blank_to_null(name: str) -> pl.Expr:
-    stripped = pl.col(name).str.strip_chars()
-    return pl.when(stripped != "").then(stripped)
+def _without_blanks(given: pl.DataFrame) -> pl.DataFrame:
+    """Null for what is empty, once stripped."""
+    blank = [name for name in _SHORT_TEXTS.values() if (given[name] == "").any()]
+    return given.with_columns(pl.when(pl.col(name) != "").then(name).alias(name) for name in blank)
 
 
-def _number(source: Source) -> pl.Expr:
-    text = pl.col("given_rating")
-    if source.decimal_mark == ",":
-        text = text.str.replace(",", ".", literal=True)
-    return text.cast(pl.Float64, strict=False)
+def _without_nul(text: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """The text, which some tables cannot hold with a NUL, and whether it had one."""
+    had_nul = text.str.contains("\x00", literal=True).alias("had_nul")
+    return text.str.replace_all("\x00", "", literal=True) if had_nul.any() else text, had_nul
 
 
-def _rating(source: Source) -> pl.Expr:
-    low, high = source.rating_range
-    return pl.when(_number(source).is_between(low, high)).then(_number(source))
+def _rating(given: pl.Series, source: Source) -> tuple[pl.Series, pl.Series]:
+    """What stands for a rating, of which NaN means none; and the rating, null where that is no number in the range."""
+    text = given.str.replace(",", ".", literal=True) if source.decimal_mark == "," else given
+    number = text.cast(pl.Float64, strict=False)
+    within = number.is_between(*source.rating_range)
+    return where(given, number.is_not_nan().fill_null(True)), where(number, within).alias("rating")
 
 
-def _utc(given: pl.Series, source: Source) -> pl.Series:
-    """The time in UTC; null where it is none, names no moment, or is naive in a source without a zone."""
-    if source.time_format is not None and source.time_format_is_absolute:
-        moment, wall = _parsed(given, [source.time_format], "UTC"), None
-    elif source.time_format is not None:
-        moment, wall = (
-            pl.repeat(None, len(given), dtype=UTC_TIME, eager=True),
-            _parsed(given, [source.time_format], None),
-        )
-    else:
-        has_offset = given.str.contains(_HAS_OFFSET)
-        moment = _parsed(_where(given, has_offset), _OFFSET_FORMS, "UTC")
-        wall = _parsed(_where(given, ~has_offset), _WALL_FORMS, None)
-    found = [moment]
-    if source.epoch_unit is not None:
-        found.append(_epoch(given, source.epoch_unit))
-    if wall is not None and source.time_zone is not None:
-        placed = wall.dt.replace_time_zone(source.time_zone, ambiguous="null", non_existent="null")
-        found.append(placed.dt.convert_time_zone("UTC"))
-    whole = pl.select(pl.coalesce(found)).to_series()
-    # Beyond these years others could not read the table.
-    named = whole.dt.epoch("s").is_between(_FIRST_SECOND, _LAST_SECOND)
-    return whole if named.all() else whole.set(~named.fill_null(True), None)
-
-
-def _parsed(texts: pl.Series, forms: Sequence[str], zone: str | None) -> pl.Series:
-    """Each text by the first form that it fits; usually all fit that of the first, and the others are not tried."""
-
-    def parse(texts: pl.Series, form: str) -> pl.Series:
-        return texts.str.to_datetime(form, strict=False, time_unit="us", time_zone=zone)
-
-    found = pl.repeat(None, len(texts), dtype=pl.Datetime("us", zone), eager=True)
-    first = texts.drop_nulls().head(1)
-    for form in sorted(forms, key=lambda form: parse(first, form).has_nulls()):
-        left = texts.is_not_null() & found.is_null()
-        if not left.any():
-            break
-        more = parse(_where(texts, left), form)
-        found = more if left.all() else pl.select(pl.coalesce(found, more)).to_series()
-    return found
-
-
-def _where(texts: pl.Series, mask: pl.Series) -> pl.Series:
-    return texts if mask.all(ignore_nulls=False) else texts.set(~mask.fill_null(False), None)
-
-
-def _epoch(given: pl.Series, unit: str) -> pl.Series:
-    """Whole numbers since 1970 as times of the years 1 to 9999."""
-    number = _where(given, given.str.contains(_WHOLE_NUMBER)).cast(pl.Int64, strict=False)
-    a_second = _UNITS_A_SECOND[unit]
-    meant = number.is_between(max(_FIRST_SECOND * a_second, -(2**63)), min(_LAST_SECOND * a_second, 2**63 - 1))
-    number = number.set(~meant.fill_null(False), None)
-    micro = _UNITS_A_SECOND["us"]
-    return (number * (micro // a_second) if a_second <= micro else number // (a_second // micro)).cast(UTC_TIME)
-
-
-def _verdict(source: Source) -> pl.Expr:
-    """A struct of reason and detail; null for a record that keeps the contract. The first breach counts."""
+def _breaches(source: Source) -> list[tuple[Reason, pl.Expr, pl.Expr]]:
+    """The ways in which a record may not keep the contract: which records, and what is to be said of each."""
     low, high = source.rating_range
     zone = source.time_zone or "none, so an offset is needed"
-    breaches: list[tuple[Reason, pl.Expr, pl.Expr]] = [
+    breaches = [
         (
             Reason.BAD_TIME,
             pl.col("given_time").is_not_null() & pl.col("created_at").is_null(),
-            pl.format("{} is no moment of this source (time zone: {})", pl.col("given_time"), pl.lit(zone)),
+            pl.format(f"{{}} is no moment of this source (time zone: {zone})", pl.col("given_time")),
         ),
         (
             Reason.BAD_RATING,
             pl.col("given_rating").is_not_null() & pl.col("rating").is_null(),
-            pl.format("{} is no rating from {} to {}", pl.col("given_rating"), pl.lit(low), pl.lit(high)),
+            pl.format(f"{{}} is no rating from {low} to {high}", pl.col("given_rating")),
         ),
     ]
     if source.columns.source_record_id is not None:
@@ -342,7 +284,4 @@ def _verdict(source: Source) -> pl.Expr:
                 pl.format("{} lost digits in a spreadsheet: export ids as text", identity),
             ),
         ]
-    return pl.coalesce(
-        pl.when(breached).then(pl.struct(pl.lit(reason.value).alias("reason"), detail.alias("detail")))
-        for reason, breached, detail in breaches
-    )
+    return breaches

@@ -1,6 +1,6 @@
 """Finds out how a column writes its times: ISO 8601, a strptime format, or numbers since 1970.
 
-Reading times under a source's contract is `raw_feedback.py`.
+Reading times under a source's contract is `moments.py`.
 """
 
 from collections.abc import Sequence

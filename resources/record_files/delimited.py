@@ -1,8 +1,10 @@
 """CSV and TSV: exact line numbers and field counts at the speed of Polars.
 
-The bytes of a block are scanned for delimiters, quotes and line feeds with NumPy. Where the quotes keep the grammar
-of RFC 4180, each record's span, line and number of fields follow from their positions, and Polars splits the fields.
-A block where they do not is read record by record by `strict_csv.py`, which gives the same records.
+The bytes of a block are scanned for quotes and line feeds with NumPy. Where the quotes keep the grammar of RFC 4180,
+each record's span and line follow from their positions, and Polars splits the fields. Polars fills up short records, so
+the bytes are accounted for: those in no cell tell how many delimiters there were, and only where there are too few are
+they counted record by record. A block that does not keep the grammar is read by `strict_csv.py`, which gives the same
+records.
 """
 
 import io
@@ -39,7 +41,7 @@ _DIRECTIVE_BYTES: Final = 16
 _MOST_COLUMNS: Final = 10_000
 
 Positions: TypeAlias = npt.NDArray[np.int64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
+Block: TypeAlias = npt.NDArray[np.uint8]
 
 
 def read(
@@ -175,13 +177,16 @@ def _header(text: _Text, delimiter: str) -> list[str] | None:
 
 @dataclass(frozen=True)
 class _Spans:
-    """The records of a block: byte positions, lines from 0, and numbers of fields."""
+    """The records of a block: byte positions, and lines from 0."""
 
     starts: Positions
     stops: Positions
     lines: Positions
-    fields: Positions
     line_feeds: int
+    quotes: Positions
+    """Their positions; those within a quoted field stand in pairs."""
+    escaped_quotes: int
+    """How many such pairs there are."""
 
     @property
     def end(self) -> int:
@@ -197,70 +202,62 @@ def _quick(text: _Text, layout: _Layout) -> RecordBatch | None:
         text.buffer += b"\n"
     block = np.frombuffer(text.buffer, np.uint8)
     spans = _spans(block, ord(layout.delimiter))
-    if spans is None or _is_odd(text.buffer, block, spans):
+    if spans is None:
         return None
     lengths = spans.stops - spans.starts
-    blank = (lengths == 0) | ((lengths == 1) & (block[spans.starts] == _RETURN))
-    good = (spans.fields == len(layout.header)) & ~blank
-    data = text.buffer[: spans.end]
-    if not good.all():
-        data = block[: spans.end][np.repeat(good, lengths + 1)].tobytes()
-    cells = _split(data, layout)
-    if cells.height != np.count_nonzero(good):
+    if int(lengths.max()) > FIELD_LIMIT_CHARACTERS:
         return None
+    blank = (lengths == 0) | ((lengths == 1) & (block[spans.starts] == _RETURN))
+    fields = np.full(lengths.size, len(layout.header))
+    cells = None if blank.any() else _split(text.buffer[: spans.end], layout)
+    if cells is None or not _all_whole(cells, block, spans):
+        fields = np.where(blank, 0, _fields(block, spans, ord(layout.delimiter)))
+        good = fields == len(layout.header)
+        cells = _split(block[: spans.end][np.repeat(good, lengths + 1)].tobytes(), layout)
+        if cells is None or cells.height != np.count_nonzero(good):
+            return None
     line_nos = spans.lines + text.line_no
-    kept = np.flatnonzero(good)
+    kept = np.flatnonzero(fields == len(layout.header))
     source = text.buffer
 
     def raw(record: int) -> str:
         return source[spans.starts[record] : spans.stops[record]].removesuffix(b"\r").decode()
 
     rejected = [
-        layout.wrong_count(int(line_nos[record]), raw(record), int(spans.fields[record]))
-        for record in np.flatnonzero(~good & ~blank).tolist()
+        layout.wrong_count(int(line_nos[record]), raw(record), int(fields[record]))
+        for record in np.flatnonzero((fields > 0) & (fields != len(layout.header))).tolist()
     ]
     text.drop(spans.end, lines=spans.line_feeds)
     return layout.batch(
-        cells.with_columns(pl.Series(LINE_NO, line_nos[good], dtype=pl.Int64)),
+        cells.with_columns(pl.Series(LINE_NO, line_nos[kept], dtype=pl.Int64)),
         lambda positions: [raw(kept[position]) for position in positions],
         rejected,
     )
 
 
-def _spans(block: npt.NDArray[np.uint8], delimiter: int) -> _Spans | None:
-    """Find the records that end in the block; None where there is none, or a quote stands where none may."""
-    marked = block == _LINE_FEED
-    marked |= block == delimiter
-    quote = block == _QUOTE
-    has_quotes = bool(quote.any())
-    if has_quotes:
-        marked |= quote
-    places = np.flatnonzero(marked)
-    kinds = block[places]
-    feeds = kinds == _LINE_FEED
-    delimiters = kinds == delimiter
-    if has_quotes:
-        # The number of quotes so far is even outside of quoted fields; it may overflow, its last bit stays right.
-        outside = (np.cumsum(kinds == _QUOTE, dtype=np.uint8) & 1) == 0
-        ends = np.flatnonzero(feeds & outside)
-        delimiters &= outside
-    else:
-        ends = np.flatnonzero(feeds)
+def _spans(block: Block, delimiter: int) -> _Spans | None:
+    """Find the records that end in the block; None where there is none, or its quotes or returns are not in order."""
+    feeds = np.flatnonzero(block == _LINE_FEED)
+    quotes = np.flatnonzero(block == _QUOTE)
+    # Outside of quoted fields the number of quotes so far is even.
+    ends = np.flatnonzero(np.searchsorted(quotes, feeds) % 2 == 0) if quotes.size else np.arange(feeds.size)
     if not ends.size:
         return None
-    stops = places[ends]
-    if has_quotes and not _keeps_grammar(block, places[: ends[-1]][kinds[: ends[-1]] == _QUOTE], delimiter):
+    stops = feeds[ends]
+    quotes = quotes[: np.searchsorted(quotes, stops[-1])]
+    escaped = _escaped_quotes(block, quotes, delimiter)
+    seen = ends + 1
+    returns = np.count_nonzero(block[: stops[-1]] == _RETURN)
+    if escaped is None or returns > np.count_nonzero(block[np.maximum(feeds[: seen[-1]], 1) - 1] == _RETURN):
         return None
     starts = np.concatenate(([0], stops[:-1] + 1))
-    fields = np.diff(np.cumsum(delimiters, dtype=np.int64)[ends], prepend=0) + 1
-    seen = np.cumsum(feeds, dtype=np.int64)[ends] if has_quotes else np.arange(1, ends.size + 1)
-    return _Spans(starts, stops, np.concatenate(([0], seen[:-1])), fields, int(seen[-1]))
+    return _Spans(starts, stops, np.concatenate(([0], seen[:-1])), int(seen[-1]), quotes, escaped)
 
 
-def _keeps_grammar(block: npt.NDArray[np.uint8], quotes: Positions, delimiter: int) -> bool:
-    """Whether each quote opens a field at its start, closes it at its end, or is one of a pair within it."""
+def _escaped_quotes(block: Block, quotes: Positions, delimiter: int) -> int | None:
+    """Number of pairs of quotes within fields; None unless each other quote opens a field at its start or closes it."""
     if quotes.size % 2:
-        return False
+        return None
     opening, closing = quotes[::2], quotes[1::2]
     before, after = block[opening - 1], block[closing + 1]
     doubled = closing[:-1] + 1 == opening[1:]
@@ -268,26 +265,41 @@ def _keeps_grammar(block: npt.NDArray[np.uint8], quotes: Positions, delimiter: i
     opens[1:] |= doubled
     closes = (after == delimiter) | (after == _LINE_FEED) | (after == _RETURN)
     closes[:-1] |= doubled
-    return bool(opens.all() and closes.all())
+    return int(np.count_nonzero(doubled)) if opens.all() and closes.all() else None
 
 
-def _is_odd(data: bytes, block: npt.NDArray[np.uint8], spans: _Spans) -> bool:
-    """Whether a block has what only the careful way reads rightly: lone returns, or a field beyond the limit."""
-    if data.find(b"\r", 0, spans.end) >= 0:
-        returns = np.flatnonzero(block[: spans.end] == _RETURN)
-        if (block[returns + 1] != _LINE_FEED).any():
-            return True
-    return int((spans.stops - spans.starts).max()) > FIELD_LIMIT_CHARACTERS
+def _all_whole(cells: pl.DataFrame, block: Block, spans: _Spans) -> bool:
+    """Whether each record of the block has a field for each column.
+
+    None has more, or Polars had refused them. If one had fewer, there would be too few delimiters, which are the bytes
+    that are neither in a cell, nor a quote around one or before another, nor a line's end.
+    """
+    in_cells = sum(cells.select(pl.all().str.len_bytes().cast(pl.Int64).sum()).row(0))
+    returns = int(np.count_nonzero(block[spans.stops - 1] == _RETURN))
+    quotes = spans.quotes.size - spans.escaped_quotes
+    delimiters = spans.end - in_cells - quotes - returns - spans.stops.size
+    return cells.height == spans.stops.size and delimiters == cells.height * (cells.width - 1)
 
 
-def _split(data: bytes, layout: _Layout) -> pl.DataFrame:
-    return pl.read_csv(
-        data,
-        has_header=False,
-        separator=layout.delimiter,
-        schema=dict.fromkeys(layout.names, pl.String()),
-        empty_string_is_null=False,
-    )
+def _fields(block: Block, spans: _Spans, delimiter: int) -> Positions:
+    """Number of fields of each record."""
+    delimiters = np.flatnonzero(block[: spans.end] == delimiter)
+    if spans.quotes.size:
+        delimiters = delimiters[np.searchsorted(spans.quotes, delimiters) % 2 == 0]
+    return np.diff(np.searchsorted(delimiters, spans.stops), prepend=0) + 1
+
+
+def _split(data: bytes, layout: _Layout) -> pl.DataFrame | None:
+    """The cells of records; None where one has more fields than there are columns."""
+    schema = dict.fromkeys(layout.names, pl.String())
+    if not data:
+        return pl.DataFrame(schema=schema)
+    try:
+        return pl.read_csv(
+            data, has_header=False, separator=layout.delimiter, schema=schema, empty_string_is_null=False
+        )
+    except (pl.exceptions.ComputeError, pl.exceptions.SchemaError):
+        return None
 
 
 def _careful(text: _Text, layout: _Layout) -> RecordBatch:

@@ -1,3 +1,4 @@
+import hashlib
 import multiprocessing
 from datetime import date
 from multiprocessing.synchronize import Barrier
@@ -6,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from deltalake import DeltaTable
+from pyarrow import parquet
 
 from resources.delta_lake import DeltaLakeResource
 from resources.errors import ConfigurationError
@@ -59,6 +61,44 @@ def test_what_was_added_is_there_in_its_order(lake: DeltaLakeResource) -> None:
     assert dict(found.schema) == SCHEMA
     assert found["tags"].to_list() == [["c"], ["a"], ["b"], ["a"]]
     assert DeltaTable(lake.uri("things")).count() == 4
+
+
+def test_each_column_is_stored_as_suits_its_values(tmp_path: Path) -> None:
+    lake = DeltaLakeResource(root=str(tmp_path / "lake"))
+    schema = {
+        "partition_date": pl.Date(),
+        "name": pl.String(),
+        "hash": pl.String(),
+        "kind": pl.String(),
+        "number": pl.Int64(),
+        "tags": pl.List(pl.String()),
+    }
+    numbers = range(3_000)
+    frame = pl.DataFrame(
+        {
+            "name": [f"{number:05d} is the name of something" for number in numbers],
+            "hash": [hashlib.sha256(bytes([number % 256, number // 256])).hexdigest() for number in numbers],
+            "kind": [None if number % 3 else "a kind" for number in numbers],
+            "number": numbers,
+            "tags": [[] for _ in numbers],
+        },
+        schema={name: schema[name] for name in ("name", "hash", "kind", "number", "tags")},
+    )
+    partition = lake.stage("things", schema, DAY, sorted_by="name")
+    partition.add(frame)
+    lake.publish("things", partition)
+    assert lake.scan_partition("things", DAY).drop("partition_date").collect().equals(frame)
+    (file,) = DeltaTable(lake.uri("things")).file_uris()
+    group = parquet.read_metadata(file).row_group(0)
+    columns = {group.column(index).path_in_schema: group.column(index) for index in range(group.num_columns)}
+    assert {name: column.compression for name, column in columns.items() if "." not in name} == {
+        "name": "SNAPPY",
+        "hash": "UNCOMPRESSED",
+        "kind": "SNAPPY",
+        "number": "SNAPPY",
+    }
+    assert [name for name, column in columns.items() if column.has_dictionary_page] == ["kind"]
+    assert [name for name, column in columns.items() if column.is_stats_set] == ["name", "number"]
 
 
 def test_a_partition_is_replaced_and_the_others_are_left_alone(lake: DeltaLakeResource) -> None:

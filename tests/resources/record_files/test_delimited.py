@@ -185,6 +185,36 @@ def test_an_encoding_that_can_spell_lone_surrogates_does_not_break() -> None:
     assert read(b"a,b\n1,+2D0-\n", encoding="utf-7").values == [("1", "\ufffd")]
 
 
+@pytest.mark.parametrize(
+    ("bad", "found"), [("1", 1), ('"1,2"', 1), ('"1""2"', 1), ("1,2,3", 3), ('1,"2",', 3), ("1,2,,,", 5)]
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_one_record_of_too_few_or_many_fields_is_found_among_many(bad: str, found: int, end: str) -> None:
+    good = ["5,6", '"x, ""y""","\r\n"', ',""', "é,é"]
+    lines = ["a,b", *good * 50, bad, *good * 50, ""]
+    whole = read(end.join(lines).encode())
+    assert whole.values == [("5", "6"), ('x, "y"', "\r\n"), ("", ""), ("é", "é")] * 100
+    assert [(one.line_no, one.raw, one.detail) for one in whole.rejected] == [
+        (252, bad, f"2 fields declared, {found} found")
+    ]
+    assert whole.lines[-1] == 502
+
+
+def test_a_lone_return_is_seen_in_a_block_that_is_cut_within_an_end_of_line() -> None:
+    found = read(b"a,b\n\n1\r5,22\n3,4\r\n", batch_bytes=12)
+    assert found.values == [("5", "22"), ("3", "4")]
+    assert [(one.line_no, one.raw) for one in found.rejected] == [(3, "1")]
+
+
+def test_a_short_record_is_not_hidden_by_a_long_one() -> None:
+    found = read(b"a,b\n1,2\n3\n4,5,6\n7,8\n\n")
+    assert found.values == [("1", "2"), ("7", "8")]
+    assert [(one.line_no, one.reason) for one in found.rejected] == [
+        (3, Rejection.WRONG_FIELD_COUNT),
+        (4, Rejection.WRONG_FIELD_COUNT),
+    ]
+
+
 TOKENS = [
     b"a",
     b"1",
