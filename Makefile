@@ -38,7 +38,11 @@ dev: setup
 	@trap 'exit 0' INT TERM; trap '$(FEEDBACK) triton stop >/dev/null' EXIT; \
 	env --default-signal=INT,TERM $(BIN)/dagster dev --host 127.0.0.1 --port $${PORT:-3000} || test $$? -eq 130
 
-bench: setup
+# Those that need the other ways to embed, and so their environment.
+PEERS := embed_vs_sentence_transformers embed_vs_fastembed embed_vs_ray embed_vs_daft
+comma := ,
+
+bench: setup $(if $(if $(ONLY),$(filter $(PEERS),$(subst $(comma), ,$(ONLY))),all),.bench-venv/installed)
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
 
 lint: setup
@@ -66,7 +70,19 @@ setup: .venv/installed .triton-venv/installed .cache/models-built
 	@.triton-venv/bin/$(PIP) -r model_repository/requirements.lock
 	@touch $@
 
-.cache/models-built: config/platform.yaml resources/encoder_build.py resources/encoder_graph.py resources/encoder_source.py model_repository/tokenizer/model.py | .venv/installed
+# torch for a CPU is a tenth of the registry's build; it is taken where pip's settings name an index or a folder with it.
+.bench-venv/installed: benchmarks/peers/requirements.lock benchmarks/peers/torch-cpu.lock benchmarks/peers/torch.lock | .venv/installed
+	@python="$(call find_python,python3.12 python3.11 python3.13 python3,13)"; \
+	echo "setting up .bench-venv with $$python (a few minutes)"; \
+	test -x .bench-venv/bin/python || $$python -m venv .bench-venv
+	@.bench-venv/bin/$(PIP) --no-deps -r benchmarks/peers/requirements.lock
+	@.bench-venv/bin/$(PIP) -r benchmarks/peers/torch-cpu.lock 2>/dev/null || \
+	{ echo 'pip finds no torch for a CPU (PIP_EXTRA_INDEX_URL may name an index): fetching the usual one, about 2.7 GB'; \
+	.bench-venv/bin/$(PIP) -r benchmarks/peers/torch.lock; }
+	@touch $@
+
+.cache/models-built: config/platform.yaml config/thresholds.yaml model_repository/tokenizer/model.py \
+  $(wildcard resources/encoder_*.py resources/bert_*.py) resources/graph_writer.py | .venv/installed
 	@$(FEEDBACK) models build
 	@mkdir -p .cache && touch $@
 
@@ -76,8 +92,12 @@ lock: .venv/installed
 	  --no-emit-index-url --no-strip-extras --upgrade --extra models --extra dev pyproject.toml -o requirements.lock
 	@cd model_repository && UV_CUSTOM_COMPILE_COMMAND='make lock' ../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-strip-extras --upgrade requirements.in -o requirements.lock
+	@cd benchmarks/peers && export UV_CUSTOM_COMPILE_COMMAND='make lock' && \
+	compile='../../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-strip-extras --upgrade' && \
+	echo torch | $$compile --excludes /dev/stdin requirements.in -o requirements.lock && \
+	$$compile --constraint requirements.lock torch.in -o torch.lock
 
 # Everything that can be made again; landed files and tables stay.
 clean:
 	@-test -x $(FEEDBACK) && $(FEEDBACK) triton stop >/dev/null
-	rm -rf .venv .triton-venv .cache .triton model_repository/*/[0-9]*
+	rm -rf .venv .triton-venv .bench-venv .cache .triton model_repository/*/[0-9]*

@@ -107,7 +107,7 @@ def tally(outcomes: Iterable[Outcome]) -> dict[Outcome, int]:
 def read_report(
     instance: dg.DagsterInstance, definitions: dg.Definitions, days: Sequence[date] | None = None
 ) -> CheckReport:
-    """Read the newest result of every defined check for each day.
+    """Read the newest result of every defined check of a day for each day.
 
     Args:
         instance: whose event log is read.
@@ -115,7 +115,8 @@ def read_report(
         days: the days to report; None for every day that a run was ever started for.
     """
     graph = definitions.resolve_asset_graph()
-    keys = [key for asset in graph.toposorted_asset_keys for key in sorted(graph.get_check_keys_for_assets({asset}))]
+    assets = [asset for asset in graph.toposorted_asset_keys if graph.get(asset).is_partitioned]
+    keys = [key for asset in assets for key in sorted(graph.get_check_keys_for_assets({asset}))]
     if days is None:
         days = _days_tried(instance, {key.asset_key for key in keys})
     entries: list[CheckEntry] = []

@@ -5,22 +5,28 @@ from typing import Final
 
 import polars as pl
 
+from platform_assets.promotions import DETECTOR, newest
 from resources.delta_lake import DeltaLakeResource
 from resources.model_repository import ModelRepository
 
-DETECTOR: Final = "anomaly_detector"
-"""The anomaly model's name in Triton."""
+__all__ = ["DETECTOR", "current_model", "is_fitted", "model_hash", "model_of"]
 
 _GRAPH: Final = "model.onnx"
 _HASH_DIGITS: Final = 16
 
 
 def current_model(lake: DeltaLakeResource) -> pl.DataFrame | None:
-    """The rows of the newest fitted model, by cell, or None before the first fit."""
+    """The rows of the model that scores, by cell, or None before the first fit.
+
+    That is the one that was fitted, promoted or gone back to last; in a lake without a record of that, the newest.
+    """
     if not lake.exists("anomaly_model"):
         return None
     cells = lake.scan("anomaly_model").collect()
-    return cells.filter(pl.col("model_version") == pl.col("model_version").max()).sort("cell")
+    version: pl.Expr | int = pl.col("model_version").max()
+    if (promoted := newest(lake, DETECTOR)) and promoted.version in cells["model_version"]:
+        version = promoted.version
+    return cells.filter(pl.col("model_version") == version).sort("cell")
 
 
 def model_of(lake: DeltaLakeResource, version: str) -> pl.DataFrame | None:

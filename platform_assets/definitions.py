@@ -16,11 +16,13 @@ from platform_assets.assets.daily_summary import daily_summary
 from platform_assets.assets.feedback_embeddings import feedback_embeddings
 from platform_assets.assets.normalized_feedback import normalized_feedback
 from platform_assets.assets.raw_feedback import raw_feedback
+from platform_assets.assets.served_models import served_models
 from platform_assets.checks import anomaly_scores as anomaly_scores_checks
 from platform_assets.checks import daily_summary as daily_summary_checks
 from platform_assets.checks import feedback_embeddings as feedback_embeddings_checks
 from platform_assets.checks import normalized_feedback as normalized_feedback_checks
 from platform_assets.checks import raw_feedback as raw_feedback_checks
+from platform_assets.checks import served_models as served_models_checks
 from platform_assets.checks.factory import checks_of
 from platform_assets.domain.thresholds import CheckLimits
 from platform_assets.jobs import feedback_day, fit_anomaly_model
@@ -63,6 +65,7 @@ def build_defs(settings: Settings, resource_overrides: Mapping[str, object] | No
             anomaly_scores,
             normalized_feedback,
             daily_summary,
+            served_models,
         ],
         asset_checks=_checks(settings.thresholds.checks),
         sensors=[
@@ -90,6 +93,7 @@ def _checks(limits: CheckLimits) -> list[dg.AssetChecksDefinition]:
         checks_of("anomaly_scores", anomaly_scores_checks.checks(limits)),
         checks_of("normalized_feedback", normalized_feedback_checks.checks(limits)),
         checks_of("daily_summary", daily_summary_checks.checks()),
+        *served_models_checks.checks(),
     ]
 
 

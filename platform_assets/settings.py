@@ -5,6 +5,7 @@ when this module is imported.
 """
 
 import os
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ from platform_assets.domain.strict_model import StrictModel
 from platform_assets.domain.taxonomy import Taxonomy
 from platform_assets.domain.thresholds import Thresholds
 from resources.delta_lake import DeltaIOManager, DeltaLakeResource
+from resources.encoder_pace import Pace, default_pace, machine
 from resources.errors import ConfigurationError
 from resources.landing_zone import LandingZoneResource
 from resources.triton import TritonResource
@@ -24,6 +26,7 @@ from resources.yaml_file import load_yaml, parse_yaml
 
 PROJECT_VARIABLE: Final = "FEEDBACK_PROJECT"
 TRITON_URL_VARIABLE: Final = "TRITON_URL"
+_DEFAULT_PACE: Final = default_pace(2, on_gpu=False)
 
 
 class TritonSettings(StrictModel):
@@ -35,8 +38,28 @@ class TritonSettings(StrictModel):
     state: str = ".triton"
     idle_stop_s: float = Field(900, ge=0)
     timeout_s: float = Field(60, gt=0)
+    total_timeout_s: float = Field(180, gt=0)
+    attempts: int = Field(5, ge=1)
+    priority: int = Field(0, ge=0)
     in_flight: int = Field(4, ge=1)
     token_budget: int = Field(512, ge=1)
+    one_trip: bool = False
+    reuse_days: int = Field(30, ge=0)
+    chunk_rows: int = Field(16_384, ge=1)
+
+
+class TunedPace(StrictModel):
+    """What `feedback models tune` found to be fastest on one machine."""
+
+    instances: int = Field(ge=0)
+    in_flight: int = Field(ge=1)
+    token_budget: int = Field(ge=1)
+
+
+class TunedSettings(StrictModel):
+    """Everything in tuned.yaml: by machine, or by address for a server elsewhere."""
+
+    machines: dict[str, TunedPace] = Field(default_factory=dict)
 
 
 class EncoderSettings(StrictModel):
@@ -75,6 +98,16 @@ class Settings:
         return load_yaml(self._file("platform"), PlatformSettings)
 
     @cached_property
+    def tuned(self) -> TunedSettings:
+        """`config/tuned.yaml`, which `feedback models tune` writes; empty where there is none."""
+        file = self.tuned_file()
+        return load_yaml(file, TunedSettings) if file.exists() else TunedSettings()
+
+    def tuned_file(self) -> Path:
+        """Where tuned.yaml lies, or would."""
+        return self._file("tuned")
+
+    @cached_property
     def sources(self) -> Sources:
         """`config/sources.yaml`."""
         return load_yaml(self._file("sources"), Sources)
@@ -109,14 +142,39 @@ class Settings:
         """The Triton server: the one of TRITON_URL, else of platform.yaml, else the embedded one."""
         triton = self.platform.triton
         return TritonResource(
-            url=os.environ.get(TRITON_URL_VARIABLE) or triton.url,
+            url=self.triton_url(),
             repository=self.path(triton.repository),
             environment=self.path(triton.environment),
             state=self.path(triton.state),
             idle_stop_s=triton.idle_stop_s,
             timeout_s=triton.timeout_s,
-            in_flight=triton.in_flight,
+            total_timeout_s=triton.total_timeout_s,
+            attempts=triton.attempts,
+            priority=triton.priority,
+            in_flight=self.pace().in_flight,
         )
+
+    def triton_url(self) -> str:
+        """The server's address; empty for the embedded one."""
+        return os.environ.get(TRITON_URL_VARIABLE) or self.platform.triton.url
+
+    def tuned_for(self) -> str:
+        """The name under which a choice for the server at hand stands in tuned.yaml: its address, or this machine."""
+        return self.triton_url() or machine()
+
+    def pace(self, default: Pace = _DEFAULT_PACE) -> Pace:
+        """How texts are sent to the embedder: as platform.yaml says, else as tuned for here, else the default."""
+        stated = self.platform.triton.model_dump(include={"token_budget", "in_flight"}, exclude_unset=True)
+        tuned = self.tuned.machines.get(self.tuned_for())
+        found = Pace(tuned.token_budget, tuned.in_flight) if tuned else default
+        return replace(found, **stated)
+
+    def foreign_tuning(self) -> str:
+        """A hint where tuned.yaml holds the choices of other machines only, which do not count here; else empty."""
+        here, machines = self.tuned_for(), self.tuned.machines
+        if not machines or here in machines:
+            return ""
+        return f"{self.tuned_file()} is of {'; '.join(machines)}, not of {here}: run `feedback models tune` here"
 
     def _file(self, name: str) -> Path:
         return self.project / "config" / f"{name}.yaml"

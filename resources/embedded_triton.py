@@ -223,14 +223,18 @@ class EmbeddedTriton:
         return models
 
     def _fingerprint(self, environment: _Environment) -> str:
-        """A hash of what a running server cannot take up: all but the models' versions."""
+        """A hash of what a running server cannot take up: all but the models' versions and which are named."""
+        from resources.version_pins import without_pins
+
         repository = self._models()
         digest = hashlib.sha256()
         for text in (self._repository, environment.site_packages, self._model_config_name):
             digest.update(f"{text}\0".encode())
         configs = [path for model in repository.models() for path in repository.configs(model)]
-        for path in [*configs, *sorted(_BACKENDS.rglob("*.py"))]:
-            digest.update(f"{path}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\0".encode())
+        contents = {path: without_pins(path.read_text(encoding="utf-8")).encode() for path in configs}
+        contents |= {path: path.read_bytes() for path in sorted(_BACKENDS.rglob("*.py"))}
+        for path, content in contents.items():
+            digest.update(f"{path}\0{hashlib.sha256(content).hexdigest()}\0".encode())
         return digest.hexdigest()
 
     @contextlib.contextmanager

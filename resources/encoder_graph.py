@@ -4,35 +4,38 @@ In goes an encoder as it is published (64-bit ids in, one vector a token out), o
 serves (32-bit ids in, one vector of length 1 a text out). Where files come from and go to is not known here.
 """
 
-import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from resources.encoder_runtime import (
+    Ids,
+    Vectors,
+    difference,
+    embed,
+    first_line,
+    open_session,
+    open_tokenizer,
+    padded,
+)
 from resources.errors import ConfigurationError, ResourceError
+from resources.graph_writer import LARGEST_MODEL
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto
     from onnxruntime import InferenceSession
-    from tokenizers import Tokenizer
-
-Ids = NDArray[np.int32]
-Vectors = NDArray[np.float32]
 
 TOLERANCE = 1e-5
 """The greatest absolute difference between two ways to compute one component of a vector."""
 
-GRAPH_REVISION = 1
-"""Goes up with every change of the graph that is added, so that the same encoder is built anew."""
+GRAPH_REVISION = 2
+"""Goes up with every change of a graph that is added or written, so that the same encoder is built anew."""
 
 _PREFIX = "encoder/"
 _OLDEST_OPSET = 13  # ReduceSum, Squeeze and Unsqueeze take their axes as an input since then
-_LARGEST_MODEL = 2**31 - 1  # bytes: the limit of one protobuf message
 _LONGEST_CHECKED = 512  # tokens: attention grows with the square, and the check must stay cheap
 _SMALLEST_NORM = 1e-6  # a number that half precision can hold, so that 0 / 0 stays 0 there too
 
@@ -94,14 +97,14 @@ def wrap_encoder(path: Path) -> TextEmbedder:
 
     inner = compose.add_prefix(original, _PREFIX)
     graph = helper.make_graph(
-        [*input_nodes, *inner.graph.node, *_pooling_nodes(_PREFIX + hidden_name)],
+        [*input_nodes, *inner.graph.node, *pooling_nodes(_PREFIX + hidden_name)],
         "text_embedder",
         inputs=[
             helper.make_tensor_value_info(name, TensorProto.INT32, ["batch", "tokens"])
             for name in ("input_ids", "attention_mask")
         ],
         outputs=[helper.make_tensor_value_info("embeddings", TensorProto.FLOAT, ["batch", dims])],
-        initializer=[*inner.graph.initializer, *_constants()],
+        initializer=[*inner.graph.initializer, *pooling_constants()],
         sparse_initializer=list(inner.graph.sparse_initializer),
     )
     model = helper.make_model(
@@ -111,20 +114,44 @@ def wrap_encoder(path: Path) -> TextEmbedder:
         producer_name="resources",
     )
     model.ir_version = inner.ir_version
-    if model.ByteSize() > _LARGEST_MODEL:
+    if model.ByteSize() > LARGEST_MODEL:
         raise ConfigurationError(f"{path} holds more than 2 GiB of weights: use a smaller encoder")
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
-        raise ConfigurationError(f"{path} is not a valid ONNX model: {_first_line(error)}") from error
+        raise ConfigurationError(f"{path} is not a valid ONNX model: {first_line(error)}") from error
     return TextEmbedder(model=model.SerializeToString(deterministic=True), dims=dims)
 
 
 def check_embedder(embedder: TextEmbedder, encoder: Path, tokenizer: Path, token_limit: int) -> float:
-    """Compares the graph with the encoder it was made from, pooled in numpy, on texts of four languages.
+    """Compares the graph with the published encoder it was made from, pooled in numpy; see `check_vectors`.
+
+    Raises:
+        ResourceError: As there.
+        ConfigurationError: As there, or the encoder cannot be read.
+    """
+    hidden_name = _hidden_state(_load(encoder), encoder)
+
+    def reference(ids: Ids, mask: Ids) -> Vectors:
+        return _reference(open_session(encoder), hidden_name, ids, mask)
+
+    return check_vectors(embedder, reference, encoder, tokenizer, token_limit)
+
+
+def check_vectors(
+    embedder: TextEmbedder, reference: Callable[[Ids, Ids], Vectors], encoder: Path, tokenizer: Path, token_limit: int
+) -> float:
+    """Compares the graph with another way to compute its vectors, on texts of four languages.
 
     The texts are embedded as one padded batch and each alone; both must equal the reference, because vectors
     are cached by their text. One text fills the token limit (at most 512 tokens of it).
+
+    Args:
+        embedder: The graph.
+        reference: The vectors [texts, dims] of ids and a mask [texts, tokens].
+        encoder: The file that the graph was made from, for messages.
+        tokenizer: The tokenizer.json.
+        token_limit: Tokens of the longest text.
 
     Returns:
         The greatest absolute difference seen.
@@ -135,31 +162,30 @@ def check_embedder(embedder: TextEmbedder, encoder: Path, tokenizer: Path, token
     """
     limit = min(token_limit, _LONGEST_CHECKED)
     texts = [*_SENTENCES, " ".join(_SENTENCES[:7]), "word " * limit]
-    reader = _tokenizer(tokenizer, limit)
-    batch_ids, batch_mask = _tokens(reader, texts)
-    original, wrapped = _session(encoder), _session(embedder.model)
-    hidden_name = _hidden_state(_load(encoder), encoder)
+    reader = open_tokenizer(tokenizer, limit)
+    batch_ids, batch_mask = padded(reader, texts)
+    graph = open_session(embedder.model)
 
     try:
-        reference = _reference(original, hidden_name, batch_ids, batch_mask)
-        together = _embed(wrapped, batch_ids, batch_mask)
-        alone = np.concatenate([_embed(wrapped, *_tokens(reader, [text])) for text in texts])
-        blank = _embed(wrapped, batch_ids[:1], np.zeros_like(batch_mask[:1]))
+        expected = reference(batch_ids, batch_mask)
+        together = embed(graph, batch_ids, batch_mask)
+        alone = np.concatenate([embed(graph, *padded(reader, [text])) for text in texts])
+        blank = embed(graph, batch_ids[:1], np.zeros_like(batch_mask[:1]))
     # onnxruntime's exceptions share no base class of their own.
     except Exception as error:
         raise ConfigurationError(
-            f"{encoder} does not run on {batch_ids.shape[1]} tokens of {tokenizer}: {_first_line(error)}"
+            f"{encoder} does not run on {batch_ids.shape[1]} tokens of {tokenizer}: {first_line(error)}"
         ) from error
 
     if not np.array_equal(blank, np.zeros((1, embedder.dims), dtype=np.float32)):
         raise ResourceError(f"{encoder}: a text without a token does not give zeros; use another export of it")
-    pooling = _difference(together, reference)
+    pooling = difference(together, expected)
     if pooling > TOLERANCE:
         raise ResourceError(
             f"{encoder}: pooled in the graph and outside, vectors differ by {pooling:.1e} (at most "
             f"{TOLERANCE:.0e}); use another export of the encoder"
         )
-    neighbours = _difference(alone, together)
+    neighbours = difference(alone, together)
     if neighbours > TOLERANCE:
         raise ResourceError(
             f"{encoder}: a text alone and in a batch differs by {neighbours:.1e} (at most {TOLERANCE:.0e}); "
@@ -175,7 +201,7 @@ def _load(path: Path) -> "ModelProto":
     try:
         return onnx.load(path)
     except (DecodeError, OSError, onnx.checker.ValidationError) as error:
-        raise ConfigurationError(f"{path} cannot be read as an ONNX model: {_first_line(error)}") from error
+        raise ConfigurationError(f"{path} cannot be read as an ONNX model: {first_line(error)}") from error
 
 
 def _hidden_state(model: "ModelProto", path: Path) -> str:
@@ -217,8 +243,8 @@ def _input_nodes(model: "ModelProto", path: Path) -> "list[NodeProto]":
     return nodes
 
 
-def _pooling_nodes(hidden: str) -> "list[NodeProto]":
-    """Mean over the mask, as a matrix product, and division by the length.
+def pooling_nodes(hidden: str) -> "list[NodeProto]":
+    """Mean over `attention_mask`, as a matrix product, and division by the length; gives `embeddings`.
 
     The mean is taken although normalization cancels it: the sum of a long text overflows in half precision.
     """
@@ -250,7 +276,8 @@ def _pooling_nodes(hidden: str) -> "list[NodeProto]":
     ]
 
 
-def _constants() -> "list[TensorProto]":
+def pooling_constants() -> "list[TensorProto]":
+    """The weights that `pooling_nodes` name."""
     from onnx import numpy_helper
 
     return [
@@ -263,67 +290,18 @@ def _constants() -> "list[TensorProto]":
 def _measured_dims(path: Path, hidden_name: str) -> int:
     ids = np.zeros((1, 2), dtype=np.int32)
     try:
-        hidden = _run_encoder(_session(path), hidden_name, ids, np.ones_like(ids))
+        hidden = _run_encoder(open_session(path), hidden_name, ids, np.ones_like(ids))
     # onnxruntime's exceptions share no base class of their own.
     except Exception as error:
         if isinstance(error, ConfigurationError):
             raise
-        raise ConfigurationError(f"{path} does not run on two tokens: {_first_line(error)}") from error
+        raise ConfigurationError(f"{path} does not run on two tokens: {first_line(error)}") from error
     if hidden.ndim != 3 or hidden.shape[:2] != (1, 2):  # noqa: PLR2004
         raise ConfigurationError(
             f"{path}: {hidden_name} has shape {hidden.shape} for 1 text of 2 tokens, not (1, 2, dims): "
             "export the encoder without pooling"
         )
     return int(hidden.shape[2])
-
-
-def _session(model: Path | bytes) -> "InferenceSession":
-    """A session of one thread: the check runs beside whatever else the machine does."""
-    onnxruntime = _models_extra("onnxruntime")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    source = model if isinstance(model, bytes) else str(model)
-    return onnxruntime.InferenceSession(source, sess_options=options, providers=["CPUExecutionProvider"])
-
-
-def _tokenizer(path: Path, limit: int) -> "Tokenizer":
-    tokenizers = _models_extra("tokenizers")
-    try:
-        tokenizer = tokenizers.Tokenizer.from_file(str(path))
-    # The binding raises bare Exception for a file it cannot read.
-    except Exception as error:
-        raise ConfigurationError(f"{path} is not a tokenizer.json: {_first_line(error)}") from error
-    tokenizer.enable_padding(pad_id=_pad_id(tokenizer))  # to the longest, whatever the file says
-    tokenizer.enable_truncation(limit)
-    return cast("Tokenizer", tokenizer)
-
-
-def _pad_id(tokenizer: "Tokenizer") -> int:
-    """The id the encoder was trained to see as padding; some derive positions from it."""
-    if tokenizer.padding is not None:
-        return int(tokenizer.padding["pad_id"])
-    known = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
-    return next((found for found in known if found is not None), 0)
-
-
-def _models_extra(module: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ConfigurationError(f"{module} is not installed: install the platform with its extra `models`") from error
-
-
-def _tokens(tokenizer: "Tokenizer", texts: Sequence[str]) -> tuple[Ids, Ids]:
-    """Ids and mask [texts, tokens of the longest]; at least one column, masked, where no text has a token."""
-    encodings = tokenizer.encode_batch(list(texts))
-    columns = max(1, len(encodings[0].ids))
-    ids = np.zeros((len(texts), columns), dtype=np.int32)
-    mask = np.zeros_like(ids)
-    for row, encoding in enumerate(encodings):
-        ids[row, : len(encoding.ids)] = encoding.ids
-        mask[row, : len(encoding.ids)] = encoding.attention_mask
-    return ids, mask
 
 
 def _run_encoder(session: "InferenceSession", hidden_name: str, ids: Ids, mask: Ids) -> Vectors:
@@ -345,18 +323,3 @@ def _reference(session: "InferenceSession", hidden_name: str, ids: Ids, mask: Id
     norm = np.linalg.norm(mean, axis=1, keepdims=True)
     vectors: Vectors = (mean / np.maximum(norm, _SMALLEST_NORM)).astype(np.float32)
     return vectors
-
-
-def _embed(session: "InferenceSession", ids: Ids, mask: Ids) -> Vectors:
-    vectors: Vectors = session.run(["embeddings"], {"input_ids": ids, "attention_mask": mask})[0]
-    return vectors
-
-
-def _difference(left: Vectors, right: Vectors) -> float:
-    """The greatest absolute difference; infinite where a value is not finite."""
-    difference = np.abs(left - right)
-    return float(difference.max()) if np.isfinite(difference).all() else float("inf")
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

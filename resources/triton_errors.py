@@ -11,8 +11,20 @@ class InferenceTimeoutError(ServerUnavailableError):
     """A model gave no answer within the time a request may take; the request was cancelled."""
 
 
+class ServerBusyError(ServerUnavailableError):
+    """The server runs and refused a request, because too many wait for the model already."""
+
+
+class InferencePausedError(ServerUnavailableError):
+    """A person stopped all inference by hand; see `resources.triton_pause`."""
+
+
 class ModelInferenceError(ResourceError):
     """The model, or its server, refused a request or failed on it."""
+
+
+class ModelCrashError(ModelInferenceError):
+    """The server died each time that it was sent the request, and came back in between."""
 
 
 class ModelContractError(ResourceError):

@@ -31,7 +31,9 @@ EXIT_TIMEOUT_S = 5
 
 _HOST = "127.0.0.1"
 _PR_SET_PDEATHSIG = 1
-_MAX_CRASHES = 5
+_MAX_FAILED_STARTS = 5
+_MAX_CRASHES = 100
+_SERVES = b"Started GRPCInferenceService"
 _MAX_PORT_CHANGES = 5
 _PORT_TAKEN = "already in use"
 _STABLE_S = 60.0
@@ -180,7 +182,7 @@ class _Supervisor:
 
     def run(self) -> int:
         """Keeps a server alive until told to stop, idle, or hopeless; gives the exit status."""
-        crashes = port_changes = 0
+        crashes = failed_starts = port_changes = 0
         try:
             while not self._signals.stop:
                 self._start()
@@ -188,6 +190,8 @@ class _Supervisor:
                 if self._watch():
                     return 0
                 crashes = 1 if time.monotonic() - began > _STABLE_S else crashes + 1
+                # A server that served and then died may have died of a request: its sender knows when to give up.
+                failed_starts = 0 if self._served() else failed_starts + 1
                 reason = self._ending()
                 self._end()
                 if _PORT_TAKEN in reason and port_changes < _MAX_PORT_CHANGES:
@@ -197,12 +201,12 @@ class _Supervisor:
                     # A server that was never ready will not become so by itself.
                     _say(f"the server did not start: {reason}")
                     return 1
-                elif crashes >= _MAX_CRASHES:
+                elif failed_starts >= _MAX_FAILED_STARTS or crashes >= _MAX_CRASHES:
                     _say(f"gave up after {crashes} crashes in a row; the last: {reason}")
                     return 1
                 else:
                     _say(f"the server ended by itself (crash {crashes} of {_MAX_CRASHES}): {reason}")
-                    self._pause(_BACK_OFF_S[min(crashes, len(_BACK_OFF_S)) - 1])
+                    self._pause(_BACK_OFF_S[min(failed_starts, len(_BACK_OFF_S) - 1)])
             return 0
         finally:
             self._end()
@@ -312,6 +316,12 @@ class _Supervisor:
         with contextlib.suppress(OSError):
             idle = min(idle, time.time() - (self._state / USED_NAME).stat().st_mtime)
         return idle
+
+    def _served(self) -> bool:
+        """Whether the server came as far as taking requests: it listens when its models are loaded."""
+        with (self._state / LOG_NAME).open("rb") as log:
+            log.seek(self._log_start)
+            return any(_SERVES in line for line in log)
 
     def _ending(self) -> str:
         status = self._child.returncode if self._child is not None else 0

@@ -12,7 +12,13 @@ from hypothesis import settings
 from resources.embedded_triton import EmbeddedTriton
 from resources.triton import TritonResource
 
-pytest_plugins = ["tests.s3", "tests.landing_places", "tests.kafka"]
+pytest_plugins = [
+    "tests.s3",
+    "tests.landing_places",
+    "tests.kafka",
+    "tests.picky_models",
+    "tests.resources.routed_models",
+]
 
 
 # A slow machine must not fail a test; and where CI is set, as .ci/run does, each run draws the same examples.

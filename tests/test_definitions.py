@@ -28,6 +28,7 @@ WARNING = {
     "feedback_embeddings": {"share_failed_embeddings"},
     "anomaly_scores": {"share_anomalous", "novelty_drift"},
     "normalized_feedback": {"share_deferred", "language_mix"},
+    "served_models": {"served_as_pinned"},
 }
 HEAVY = {"numpy", "tritonclient", "grpc", "deltalake", "duckdb", "onnx", "onnxruntime", "sklearn", "lingua", "openai",
          "vaderSentiment", "pyarrow", "psycopg", "confluent_kafka", "obstore", "fastexcel", "jiter"}  # fmt: skip
@@ -57,7 +58,11 @@ def checks_by_asset(definitions: dg.Definitions, *, blocking: bool) -> dict[str,
 
 def test_the_assets_and_their_days(definitions: dg.Definitions) -> None:
     graph = definitions.resolve_asset_graph()
-    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {*DAY_ASSETS, "anomaly_model"}
+    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {
+        *DAY_ASSETS,
+        "anomaly_model",
+        "served_models",
+    }
     by_day = {key.to_user_string() for key in graph.get_all_asset_keys() if graph.get(key).partitions_def}
     assert by_day == set(DAY_ASSETS)
     assert all(graph.get(dg.AssetKey(name)).partitions_def == ARRIVAL_DAYS for name in DAY_ASSETS)
@@ -82,14 +87,15 @@ def test_the_checks_and_which_of_them_block(definitions: dg.Definitions) -> None
     assert checks_by_asset(definitions, blocking=True) == BLOCKING
     assert checks_by_asset(definitions, blocking=False) == WARNING
     specs = [spec for one in definitions.asset_checks or [] for spec in one.check_specs]
-    assert all(spec.description and spec.partitions_def == ARRIVAL_DAYS for spec in specs)
+    assert all(spec.description for spec in specs)
+    assert {spec.asset_key.path[0] for spec in specs if spec.partitions_def != ARRIVAL_DAYS} == {"served_models"}
 
 
 def test_the_owner_may_let_any_limit_block(copy: Path) -> None:
     path = copy / "config/thresholds.yaml"
     path.write_text(path.read_text().replace("    min_rows: 20\n", "    min_rows: 20\n    severity: block\n"))
     found = build_defs(Settings(copy))
-    assert checks_by_asset(found, blocking=False) == {}
+    assert checks_by_asset(found, blocking=False) == {"served_models": {"served_as_pinned"}}
     everything = {asset: BLOCKING[asset] | WARNING.get(asset, set()) for asset in BLOCKING}
     assert checks_by_asset(found, blocking=True) == everything
 

@@ -8,6 +8,7 @@ from platform_assets.domain.errors import FeedbackError
 from platform_assets.landed_sources import LandedSources
 from platform_assets.partitions import check_day
 from platform_assets.settings import Settings, SettingsResource, find_project
+from resources.encoder_pace import Pace, machine
 from resources.errors import ConfigurationError
 from resources.triton import TritonResource
 from tests.project import Project, make_project
@@ -23,7 +24,9 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    return make_project(tmp_path, TritonResource(repository="models"))
+    project = make_project(tmp_path, TritonResource(repository="models"))
+    (tmp_path / "config/tuned.yaml").unlink(missing_ok=True)
+    return project
 
 
 def test_the_shipped_configuration_is_what_the_code_takes_as_default(project_root: Path, tmp_path: Path) -> None:
@@ -73,7 +76,7 @@ def test_every_setting_of_the_server_reaches_it(project: Project) -> None:
     changes: dict[str, tuple[str, Any]] = {
         "idle_stop_s: 900": ("idle_stop_s: 11", 11.0),
         "timeout_s: 60": ("timeout_s: 12", 12.0),
-        "in_flight: 4": ("in_flight: 3", 3),
+        "# in_flight: 4": ("in_flight: 3", 3),
         "state: .triton ": ("state: elsewhere ", str(project.root / "elsewhere")),
         "environment: .triton-venv": ("environment: /opt/triton", "/opt/triton"),
     }
@@ -83,6 +86,43 @@ def test_every_setting_of_the_server_reaches_it(project: Project) -> None:
     for changed, expected in changes.values():
         assert getattr(triton, changed.split(":")[0]) == expected
     assert triton.repository == str(project.root / "models")
+
+
+def tuned(project: Project, name: str, **more: str) -> None:
+    stated = "".join(f", {key}: {value}" for key, value in more.items())
+    entry = f'  "{name}": {{instances: 3, in_flight: 9, token_budget: 256{stated}}}\n'
+    (project.root / "config/tuned.yaml").write_text(f"machines:\n{entry}")
+
+
+def test_the_pace_is_the_default_until_it_was_tuned_here(project: Project) -> None:
+    assert project.settings.pace() == Pace(512, 4)
+    assert project.settings.pace(Pace(1, 2)) == Pace(1, 2)
+    assert project.settings.foreign_tuning() == ""
+    tuned(project, machine())
+    assert project.settings.pace(Pace(1, 2)) == Pace(256, 9)
+    assert project.settings.triton().in_flight == 9
+    assert project.settings.foreign_tuning() == ""
+
+
+def test_what_platform_yaml_says_goes_before_what_was_tuned(project: Project) -> None:
+    tuned(project, machine())
+    project.edit("platform", lambda text: text.replace("# in_flight: 4", "in_flight: 4"))
+    assert project.settings.pace() == Pace(256, 4)
+
+
+def test_what_another_machine_tuned_does_not_count_here(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned(project, "Abacus, 1 core")
+    assert project.settings.pace() == Pace(512, 4)
+    assert f"is of Abacus, 1 core, not of {machine()}: run `feedback models tune`" in project.settings.foreign_tuning()
+    tuned(project, "gpu:8001")
+    monkeypatch.setenv("TRITON_URL", "gpu:8001")
+    assert project.settings.pace() == Pace(256, 9)
+
+
+def test_a_bad_tuning_is_named_with_its_line(project: Project) -> None:
+    tuned(project, machine(), batch="7")
+    with pytest.raises(ConfigurationError, match=r"tuned.yaml:2: .*batch: unknown key"):
+        project.settings.pace()
 
 
 @pytest.mark.parametrize(
@@ -116,7 +156,7 @@ def test_a_new_resource_reads_the_files_anew(project: Project) -> None:
     first = SettingsResource(project=str(project.root))
     assert first.get() is first.get()
     assert first.get().platform.triton.in_flight == 4
-    project.edit("platform", lambda text: text.replace("in_flight: 4", "in_flight: 2"))
+    project.edit("platform", lambda text: text.replace("# in_flight: 4", "in_flight: 2"))
     assert SettingsResource(project=str(project.root)).get().platform.triton.in_flight == 2
 
 

@@ -12,12 +12,15 @@ from platform_assets.assets.common import SERVER_RETRIES, table_metadata
 from platform_assets.current_model import DETECTOR, current_model, model_hash
 from platform_assets.domain.anomaly_model import AnomalyModel, fit_anomaly_model, novelty
 from platform_assets.domain.errors import FeedbackError
+from platform_assets.domain.promotions import Action
 from platform_assets.domain.tables import ANOMALY_MODEL, conform
 from platform_assets.domain.thresholds import AnomalyModelLimits
 from platform_assets.domain.vectors import matrix
 from platform_assets.failures import clear_failures
+from platform_assets.promotions import ENCODER, Promotion, newest, record
 from platform_assets.settings import SettingsResource
 from resources.delta_lake import DeltaLakeResource
+from resources.model_promotion import loaded_together
 from resources.model_repository import ModelCard, ModelRepository
 from resources.triton import ModelContractError, TritonResource
 
@@ -80,7 +83,8 @@ def anomaly_model(
         model = fit_anomaly_model(vectors, reference.contents, reference.days, limits)
         repository = Path(triton.repository)
         before = current_model(lake)
-        version = ModelRepository(repository).add_version(
+        models = ModelRepository(repository)
+        version = models.add_version(
             DETECTOR,
             {"model.onnx": anomaly_detector_graph(model.centroids)},
             ModelCard(
@@ -89,12 +93,17 @@ def anomaly_model(
                 dims=vectors.shape[1],
                 details={"cells": len(model.centroids), "threshold": model.threshold},
             ),
-            above=int(before["model_version"][0]) if before is not None else 0,
+            above=_last_version(lake),
         )
-        triton.load_model(DETECTOR)
-        _prove_served(triton, version, vectors[:32], model)
-        table = model_table(model, version, reference, model_hash(repository, DETECTOR, str(version)))
-        lake.replace("anomaly_model", table, {"model_version": version})
+        former = int(before["model_version"][0]) if before is not None else None
+        # The former may be lost, after which nobody can ask for it.
+        wanted = {former, version} & set(models.versions(DETECTOR))
+        with loaded_together(models, triton, DETECTOR, sorted(one for one in wanted if one)) as keep:
+            _prove_served(triton, version, vectors[:32], model)
+            table = model_table(model, version, reference, model_hash(repository, DETECTOR, str(version)))
+            lake.replace("anomaly_model", table, {"model_version": version})
+            _record(lake, models, table, former)
+            keep()
     context.log.info(f"{DETECTOR} version {version} serves, threshold {model.threshold:.3f}")
     return dg.MaterializeResult(
         metadata={
@@ -104,6 +113,33 @@ def anomaly_model(
             "reference_vectors": len(vectors),
             "reference_days": f"{table['reference_from'][0]} to {table['reference_to'][0]}",
         }
+    )
+
+
+def _last_version(lake: DeltaLakeResource) -> int:
+    """The greatest version that was ever fitted, whether it serves or not; 0 before the first."""
+    if not lake.exists("anomaly_model"):
+        return 0
+    return int(lake.scan("anomaly_model").select(pl.col("model_version").max()).collect().item() or 0)
+
+
+def _record(lake: DeltaLakeResource, models: ModelRepository, table: pl.DataFrame, former: int | None) -> None:
+    """A fit is a decision to serve it: note it, unless it serves already."""
+    version = int(table["model_version"][0])
+    if version == former and newest(lake, DETECTOR):
+        return
+    record(
+        lake,
+        Promotion(
+            model=DETECTOR,
+            version=version,
+            former=former if former != version else None,
+            action=Action.FITTED,
+            promoted_at=datetime.now(UTC),
+            source=models.card(DETECTOR, version).source,
+            model_hash=table["model_hash"][0],
+            embedder_version=table["embedder_version"][0],
+        ),
     )
 
 
@@ -139,11 +175,14 @@ class ReferenceDays:
     distinct: int
     """Number of different texts on them."""
     encoder: tuple[str, str]
-    """Version and hash of the newest encoder; vectors of another lie in another space."""
+    """Version and hash of the encoder that serves; vectors of another lie in another space."""
 
 
 def reference_days(lake: DeltaLakeResource, limits: AnomalyModelLimits) -> ReferenceDays | None:
-    """The window as it would be now, or None while there are no vectors; it may still hold too few texts."""
+    """The window as it would be now, or None while there are no vectors; it may still hold too few texts.
+
+    Its vectors are those of the encoder that was promoted last; in a lake without a promotion, of the newest.
+    """
     if not lake.exists("feedback_embeddings"):
         return None
     held = (
@@ -155,13 +194,17 @@ def reference_days(lake: DeltaLakeResource, limits: AnomalyModelLimits) -> Refer
     )
     if held.is_empty():
         return None
-    newest = held.filter(pl.col("model_version").cast(pl.Int64) == pl.col("model_version").cast(pl.Int64).max())
-    encoder = (newest["model_version"][0], newest["model_hash"][-1])
+    if promoted := newest(lake, ENCODER):
+        encoder = (promoted.embedder_version, promoted.model_hash)
+    else:
+        last = held.filter(pl.col("model_version").cast(pl.Int64) == pl.col("model_version").cast(pl.Int64).max())
+        encoder = (last["model_version"][0], last["model_hash"][-1])
+    held = held.filter(pl.col("model_version") == encoder[0], pl.col("model_hash") == encoder[1])
+    if held.is_empty():
+        return None
     texts: set[str] = set()
     days: list[date] = []
-    for (day,), rows in newest.filter(pl.col("model_hash") == encoder[1]).group_by(
-        "partition_date", maintain_order=True
-    ):
+    for (day,), rows in held.group_by("partition_date", maintain_order=True):
         if len(days) >= limits.reference_days and len(texts) >= limits.min_reference_vectors:
             break
         assert isinstance(day, date)  # noqa: S101

@@ -1,6 +1,11 @@
 """`feedback_embeddings`: a vector for every text of the day that has anything to read, from Triton."""
 
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
+from typing import Final
 
 import dagster as dg
 import polars as pl
@@ -14,12 +19,21 @@ from platform_assets.assets.common import (
 from platform_assets.current_model import model_hash
 from platform_assets.domain.raw_feedback import sendable
 from platform_assets.domain.tables import FEEDBACK_EMBEDDINGS, conform
-from platform_assets.domain.vectors import column, sound
+from platform_assets.domain.vectors import column, unsound
 from platform_assets.failures import clear_failures
 from platform_assets.partitions import ARRIVAL_DAYS
 from platform_assets.settings import SettingsResource
+from platform_assets.stored_vectors import TABLE, HashRange, Model, StoredVectors, hash_ranges
+from resources.delta_lake import DeltaLakeResource
+from resources.staged_partition import StagedPartition
 from resources.text_encoder import EncodedTexts, TextEncoder
 from resources.triton import TritonResource
+
+_CHUNK_BYTES: Final = 32 << 20
+"""Of text, that are in memory together, about."""
+
+_COMPUTED: Final = ("content_hash", "embedding", "token_count", "truncated", "failure", "status")
+_COUNTS: Final = ("texts_sent", "texts_reused", "texts_resumed", "texts_failed", "tokens_read", "truncated")
 
 
 @dg.asset(
@@ -35,48 +49,137 @@ def feedback_embeddings(
     context: dg.AssetExecutionContext,
     raw_feedback: pl.LazyFrame,
     settings: SettingsResource,
+    lake: dg.ResourceParam[DeltaLakeResource],
     triton: dg.ResourceParam[TritonResource],
-) -> dg.Output[pl.DataFrame]:
+) -> Iterator[dg.Output[StagedPartition]]:
     """One row for each row of raw_feedback: its vector, or why it has none (`no_text`, `failed`).
 
-    Equal texts are sent once. A text longer than the model reads is cut and flagged `truncated`.
+    Equal texts are sent once; a text whose vector by the same model is stored already, on one of the days before or by
+    a run that was killed, is not sent again. A text longer than the model reads is cut and flagged `truncated`. Rows
+    are in order of their content hash.
     """
-    rows = raw_feedback.select("feedback_id", "partition_date", "content_hash", "text").collect()
-    texts = rows.filter(sendable()).unique("content_hash", keep="first", maintain_order=True)
+    day = date.fromisoformat(context.partition_key)
+    config = settings.get()
+    chunk_rows = config.platform.triton.chunk_rows
     with clear_failures():
-        encoder = TextEncoder(triton, token_budget=settings.get().platform.triton.token_budget)
-        encoded = encoder.encode(texts["text"].to_list())
-        file_hash = model_hash(Path(triton.repository), encoded.model_name, encoded.model_version)
-    table = rows.join(_vectors(texts, encoded), on="content_hash", how="left", maintain_order="left").with_columns(
-        status=pl.col("status").fill_null("no_text"),
-        model_name=pl.lit(encoded.model_name),
-        model_version=pl.lit(encoded.model_version),
-        model_hash=pl.lit(file_hash),
-    )
-    counts = dict(table.group_by("status").len().iter_rows())
-    return dg.Output(
-        conform(table, FEEDBACK_EMBEDDINGS),
-        metadata={
-            "texts_sent": texts.height,
-            "tokens_read": int(encoded.token_count.sum()),
-            "truncated": int(encoded.truncated.sum()),
-            "statuses": counts,
-            "model": f"{encoded.model_name}:{encoded.model_version}",
-        },
-    )
+        encoder = TextEncoder(triton, token_budget=config.pace().token_budget, one_trip=config.platform.triton.one_trip)
+        pinned = encoder.pinned
+        version = pinned.embedder_version
+        model = Model(
+            pinned.embedder, version, model_hash(Path(triton.repository), pinned.embedder, version, pinned.file)
+        )
+        stored = StoredVectors(lake, day, model, config.platform.triton.reuse_days)
+        staged = lake.stage(TABLE, FEEDBACK_EMBEDDINGS, day, part_rows=chunk_rows, sorted_by="content_hash")
+        try:
+            ranges = hash_ranges(_count(raw_feedback, chunk_rows))
+            counts: Counter[str] = Counter()
+            for done, (part, encoded) in enumerate(_embedded(ranges, raw_feedback, stored, encoder), start=1):
+                computed = _computed(part, encoded)
+                # The last one is followed by the table itself.
+                if computed.height and done < len(ranges):
+                    stored.keep(computed.filter(pl.col("status") == "ok"), part.within)
+                staged.add(_rows(part, computed, model))
+                counts += _counted(part, computed)
+            metadata: dict[str, dg.RawMetadataValue] = {name: counts[name] for name in _COUNTS}
+            metadata |= {"statuses": staged.counts("status"), "model": f"{model.name}:{model.version}"}
+            yield dg.Output(staged, metadata=metadata)
+            stored.forget()
+        finally:
+            staged.discard()
 
 
-def _vectors(texts: pl.DataFrame, encoded: EncodedTexts) -> pl.DataFrame:
-    is_sound = pl.Series(sound(encoded.embeddings), dtype=pl.Boolean)
+@dataclass(frozen=True)
+class _Part:
+    """The day's rows of one range of content hashes, and what is known of their vectors."""
+
+    within: HashRange
+    rows: pl.DataFrame
+    known: pl.DataFrame
+    resumed: int
+    new: pl.DataFrame
+
+
+def _count(raw_feedback: pl.LazyFrame, chunk_rows: int) -> int:
+    """In how many ranges the day is embedded."""
+    sizes = raw_feedback.select(pl.len(), pl.col("text").str.len_bytes().sum()).collect(engine="streaming")
+    rows, size = map(int, sizes.row(0))
+    return max(-(-rows // chunk_rows), -(-size // _CHUNK_BYTES), 1)
+
+
+def _embedded(
+    ranges: list[HashRange], raw_feedback: pl.LazyFrame, stored: StoredVectors, encoder: TextEncoder
+) -> Iterator[tuple[_Part, EncodedTexts | None]]:
+    """The day range by range, each with the vectors of those texts that had to be sent."""
+    parts = (_read(raw_feedback, within, stored) for within in ranges)
+    waiting: deque[_Part] = deque()
+
+    def texts() -> Iterator[list[str]]:
+        for part in parts:
+            waiting.append(part)
+            if part.new.is_empty():
+                # It gets no answer, behind which it could be handed on: a day of which all is known would pile up.
+                return
+            yield part.new["text"].to_list()
+
+    while True:
+        for encoded in encoder.encode_all(texts()):
+            yield waiting.popleft(), encoded
+        if not waiting:
+            return
+        yield waiting.popleft(), None
+
+
+def _read(raw_feedback: pl.LazyFrame, within: HashRange, stored: StoredVectors) -> _Part:
+    rows = (
+        raw_feedback.filter(within.holds())
+        .select("feedback_id", "partition_date", "content_hash", "text")
+        .collect()
+        .sort("content_hash", "feedback_id")
+    )
+    texts = rows.filter(sendable()).unique("content_hash", keep="first", maintain_order=True)
+    known, resumed = stored.of(texts["content_hash"], within)
+    new = texts.select("content_hash", "text").join(known, on="content_hash", how="anti", maintain_order="left")
+    return _Part(within, rows.drop("text"), known, resumed, new)
+
+
+def _computed(part: _Part, encoded: EncodedTexts | None) -> pl.DataFrame:
+    """The vectors that were sent for, or why there is none."""
+    if encoded is None:
+        return pl.DataFrame(schema={name: FEEDBACK_EMBEDDINGS[name] for name in _COMPUTED})
+    reasons = {**unsound(encoded.embeddings), **encoded.failures}
+    failure = pl.Series([reasons.get(place) for place in range(part.new.height)], dtype=pl.String)
     return pl.DataFrame(
         {
-            "content_hash": texts["content_hash"],
+            "content_hash": part.new["content_hash"],
             "embedding": column(encoded.embeddings),
             "token_count": pl.Series(encoded.token_count, dtype=pl.Int32),
             "truncated": pl.Series(encoded.truncated, dtype=pl.Boolean),
-            "is_sound": is_sound,
+            "failure": failure,
         }
     ).with_columns(
-        status=pl.when("is_sound").then(pl.lit("ok")).otherwise(pl.lit("failed")),
-        embedding=pl.when("is_sound").then("embedding"),
+        status=pl.when(pl.col("failure").is_null()).then(pl.lit("ok")).otherwise(pl.lit("failed")),
+        embedding=pl.when(pl.col("failure").is_null()).then("embedding"),
+    )
+
+
+def _rows(part: _Part, computed: pl.DataFrame, model: Model) -> pl.DataFrame:
+    known = part.known.with_columns(failure=pl.lit(None, pl.String), status=pl.lit("ok"))
+    vectors = pl.concat([known.select(_COMPUTED), computed.select(_COMPUTED)])
+    table = part.rows.join(vectors, on="content_hash", how="left", maintain_order="left").with_columns(
+        status=pl.col("status").fill_null("no_text"),
+        model_name=pl.lit(model.name),
+        model_version=pl.lit(model.version),
+        model_hash=pl.lit(model.hash),
+    )
+    return conform(table, FEEDBACK_EMBEDDINGS)
+
+
+def _counted(part: _Part, computed: pl.DataFrame) -> Counter[str]:
+    return Counter(
+        texts_sent=computed.height,
+        texts_reused=part.known.height - part.resumed,
+        texts_resumed=part.resumed,
+        texts_failed=computed["failure"].count(),
+        tokens_read=int(computed["token_count"].sum()),
+        truncated=int(computed["truncated"].sum()),
     )

@@ -63,14 +63,16 @@ def normalized_feedback(
         .collect()
     )
     with clear_failures():
-        known, embedder_version = taxonomy_prototypes(
-            config.taxonomy, TextEncoder(triton, token_budget=config.platform.triton.token_budget)
+        text_encoder = TextEncoder(triton, token_budget=config.pace().token_budget)
+        pinned = text_encoder.pinned
+        encoder = (
+            pinned.embedder_version,
+            model_hash(Path(triton.repository), pinned.embedder, pinned.embedder_version, pinned.file),
         )
-        encoder = (embedder_version, model_hash(Path(triton.repository), "text_embedder", embedder_version))
         _refuse_other_encoder(feedback, encoder)
         table = normalize(
             feedback,
-            known,
+            taxonomy_prototypes(config.taxonomy, text_encoder),
             config.thresholds.local_tier,
             model=f"text_embedder:{':'.join(encoder)} taxonomy:{config.taxonomy.version}",
             rating_ranges=rating_ranges(date.fromisoformat(context.partition_key), landing, config),
@@ -84,12 +86,12 @@ def normalized_feedback(
     )
 
 
-def taxonomy_prototypes(taxonomy: Taxonomy, encoder: TextEncoder) -> tuple[Prototypes, str]:
-    """Encode the taxonomy's examples; also the version of the encoder that did it."""
+def taxonomy_prototypes(taxonomy: Taxonomy, encoder: TextEncoder) -> Prototypes:
+    """Encode the taxonomy's examples."""
     owner = [index for index, category in enumerate(taxonomy.categories) for _ in category.examples]
-    encoded = encoder.encode_in_one_trip([example for category in taxonomy.categories for example in category.examples])
+    encoded = encoder.encode([example for category in taxonomy.categories for example in category.examples])
     keys = [category.key for category in taxonomy.categories]
-    return prototypes(keys, owner, encoded.embeddings), encoded.model_version
+    return prototypes(keys, owner, encoded.embeddings)
 
 
 def _refuse_other_encoder(feedback: pl.DataFrame, encoder: tuple[str, str]) -> None:

@@ -6,7 +6,7 @@ from platform_assets.checks.factory import Check, Day, limited, schema_check, st
 from platform_assets.domain.measurement import Measurement, breaches, share
 from platform_assets.domain.raw_feedback import sendable
 from platform_assets.domain.thresholds import CheckLimits
-from platform_assets.domain.vectors import matrix, sound
+from platform_assets.domain.vectors import is_sound
 
 
 def checks(limits: CheckLimits) -> list[Check]:
@@ -15,12 +15,15 @@ def checks(limits: CheckLimits) -> list[Check]:
         structure(
             "one_vector_per_sendable_row",
             "Each row of raw_feedback has one row here, and each with something to read was sent.",
-            lambda day: one_vector_each(day.rows("raw_feedback"), day.rows("feedback_embeddings")),
+            lambda day: one_vector_each(
+                day.rows("raw_feedback", "feedback_id", "text"),
+                day.rows("feedback_embeddings", "feedback_id", "status"),
+            ),
         ),
         structure(
             "vectors_sound",
             "Every vector is finite, of the model's dimension and of unit length.",
-            lambda day: vectors_sound(day.rows("feedback_embeddings")),
+            lambda day: vectors_sound(day.scan("feedback_embeddings", "feedback_id", "status", "embedding")),
         ),
         schema_check("feedback_embeddings"),
         limited(
@@ -51,22 +54,24 @@ def one_vector_each(raw: pl.DataFrame, embeddings: pl.DataFrame) -> Measurement:
     return breaches(found, rows=raw.height, what="records without exactly one vector")
 
 
-def vectors_sound(embeddings: pl.DataFrame) -> Measurement:
+def vectors_sound(embeddings: pl.LazyFrame) -> Measurement:
     """Judge the stored vectors; `ok` promises a sound one, of the dimension that the day's vectors share."""
-    usable = embeddings.filter(pl.col("status") == "ok").select("feedback_id", "embedding")
-    if usable.is_empty():
+    judged = (
+        embeddings.filter(pl.col("status") == "ok")
+        .select("feedback_id", is_sound().alias("sound"), pl.col("embedding").list.len().fill_null(0).alias("dims"))
+        .collect(engine="streaming")
+    )
+    if judged.is_empty():
         return breaches([], rows=0, what="unsound vectors")
-    usable = usable.with_columns(dims=pl.col("embedding").list.len().fill_null(0))
-    dims = int(usable["dims"].mode().sort().to_list()[-1])
-    odd = usable.filter(pl.col("dims") != dims)
-    even = usable.filter(pl.col("dims") == dims)
-    unsound = even.filter(pl.Series(~sound(matrix(even["embedding"].list.eval(pl.element().fill_null(float("nan")))))))
-    found = [f"{identity}: {count} numbers, not {dims}" for identity, _, count in odd.iter_rows()]
-    found += [f"{identity}: not finite, or not of unit length" for identity in unsound["feedback_id"]]
-    return breaches(found, rows=usable.height, what="unsound vectors")
+    dims = int(judged["dims"].mode().sort().to_list()[-1])
+    odd = judged.filter(pl.col("dims") != dims)
+    bad = judged.filter(pl.col("dims") == dims, ~pl.col("sound"))
+    found = [f"{identity}: {count} numbers, not {dims}" for identity, count in odd.select("feedback_id", "dims").rows()]
+    found += [f"{identity}: not finite, or not of unit length" for identity in bad["feedback_id"]]
+    return breaches(found, rows=judged.height, what="unsound vectors")
 
 
 def share_failed(day: Day) -> Measurement:
     """Failed ÷ sent."""
-    sent = day.rows("feedback_embeddings").filter(pl.col("status") != "no_text")
+    sent = day.rows("feedback_embeddings", "status").filter(pl.col("status") != "no_text")
     return share(sent.filter(pl.col("status") == "failed").height, sent.height, "share of texts without a vector")

@@ -20,6 +20,7 @@ from platform_assets.pulls import missing_variables, pulled_sources
 from platform_assets.settings import TRITON_URL_VARIABLE, Settings
 from resources.errors import ConfigurationError, ResourceError
 from resources.repository_validation import validate_repository
+from resources.triton_pause import PauseSwitch
 
 _OLDEST: Final = (3, 11)
 _PATIENCE_S: Final = 5.0
@@ -132,10 +133,14 @@ def _models(settings: Settings) -> Iterator[Finding]:
 
 def _triton(settings: Settings) -> Iterator[Finding]:
     resource = settings.triton()
+    if hint := settings.foreign_tuning():
+        yield Finding("pace", "warn", hint)
+    if paused := PauseSwitch(Path(resource.state)).paused():
+        yield Finding("inference", "warn", f"{paused}: `feedback triton resume` lets it go on")
     if resource.url:
         named_by = TRITON_URL_VARIABLE if os.environ.get(TRITON_URL_VARIABLE) else "config/platform.yaml"
         try:
-            version = resource.model_copy(update={"timeout_s": _PATIENCE_S}).server_version()
+            version = resource.model_copy(update={"timeout_s": _PATIENCE_S, "attempts": 1}).server_version()
             yield Finding("Triton", "ok", f"{version} at {resource.url} ({named_by})")
         except ResourceError as error:
             yield Finding("Triton", "fail", f"{error} ({named_by})")

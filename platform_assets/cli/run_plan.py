@@ -50,7 +50,11 @@ def make_plan(definitions: dg.Definitions, select: Sequence[str], *, fitted: boo
         UsageError: there is no such asset.
     """
     graph = definitions.resolve_asset_graph()
-    known = {key.to_user_string(): key for key in graph.toposorted_asset_keys if graph.get(key).is_executable}
+    known = {
+        key.to_user_string(): key
+        for key in graph.toposorted_asset_keys
+        if graph.get(key).is_executable and (graph.get(key).is_partitioned or key.to_user_string() == MODEL)
+    }
     if unknown := [name for name in select if name not in known]:
         raise click.UsageError(f"there is no asset {unknown[0]!r}: name one of {', '.join(known)}")
     chosen = {member for name in (select or DAY_ASSETS) for member in graph.get(known[name]).execution_set_asset_keys}

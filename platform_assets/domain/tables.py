@@ -67,6 +67,7 @@ FEEDBACK_EMBEDDINGS: Final[Schema] = {
     "status": pl.String(),
     "token_count": pl.Int32(),
     "truncated": pl.Boolean(),
+    "failure": pl.String(),
     "model_name": pl.String(),
     "model_version": pl.String(),
     "model_hash": pl.String(),
@@ -138,6 +139,19 @@ DAILY_SUMMARY: Final[Schema] = {
     "deferred": pl.Int64(),
 }
 
+MODEL_PROMOTIONS: Final[Schema] = {
+    "model": pl.String(),
+    "number": pl.Int64(),
+    "model_version": pl.Int64(),
+    "former_version": pl.Int64(),
+    "action": pl.String(),
+    "promoted_at": UTC_TIME,
+    "source": pl.String(),
+    "model_hash": pl.String(),
+    "embedder_version": pl.String(),
+    "figures": pl.String(),
+}
+
 TABLES: Final[dict[str, Schema]] = {
     "raw_feedback": RAW_FEEDBACK,
     "quarantined_feedback": QUARANTINED_FEEDBACK,
@@ -147,6 +161,7 @@ TABLES: Final[dict[str, Schema]] = {
     "anomaly_scores": ANOMALY_SCORES,
     "normalized_feedback": NORMALIZED_FEEDBACK,
     "daily_summary": DAILY_SUMMARY,
+    "model_promotions": MODEL_PROMOTIONS,
 }
 
 

@@ -48,12 +48,42 @@ class AnomalyModelLimits(StrictModel):
     reason: str = Field(min_length=10)
 
 
+class EncoderFidelity(StrictModel):
+    """How far a graph that is made of an encoder may be from the original to be served."""
+
+    mean_cosine: float = Field(0.999, gt=0, le=1, description="Least mean cosine of both vectors of a text.")
+    min_cosine: float = Field(0.995, gt=0, le=1, description="Least such cosine of any text.")
+    alone_versus_batch: float = Field(
+        1e-6, ge=0, allow_inf_nan=False, description="Greatest difference of a component, a text alone and in a batch."
+    )
+    reason: str = Field(min_length=10)
+
+
+class PromotionLimits(StrictModel):
+    """What `feedback models promote` compares a new version of a model by."""
+
+    sample: int = Field(ge=1, description="Texts, or vectors, that both versions are given.")
+    rounds: int = Field(ge=3, description="Times that each version is timed, in turn with the other.")
+    neighbours: int = Field(ge=1, description="Nearest neighbours of a text that are compared.")
+    failed_texts: Limit
+    neighbours_changed: Limit
+    mean_cosine_loss: Limit
+    greatest_cosine_loss: Limit
+    score_rank_loss: Limit
+    fit_rank_loss: Limit
+    share_anomalous: Limit
+    latency_ratio: Limit
+    memory_ratio: Limit
+
+
 class Thresholds(StrictModel):
     """Everything in `config/thresholds.yaml`."""
 
     checks: CheckLimits
     local_tier: LocalTier
     anomaly_model: AnomalyModelLimits
+    encoder_fidelity: EncoderFidelity
+    promotion: PromotionLimits
 
     @field_validator("checks")
     @classmethod

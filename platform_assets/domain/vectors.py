@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -18,9 +19,36 @@ def sound(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
     """For each row of (n, dims): whether every number is finite and the length is 1 ± UNIT_TOLERANCE."""
     import numpy as np
 
+    return np.asarray(np.abs(_lengths(vectors) - 1) <= UNIT_TOLERANCE, dtype=np.bool_)
+
+
+def unsound(vectors: NDArray[np.float32]) -> dict[int, str]:
+    """The rows of (n, dims) that are not sound, and what is wrong with each."""
+    import numpy as np
+
+    lengths = _lengths(vectors)
+    return {int(place): _fault(float(lengths[place])) for place in np.flatnonzero(~sound(vectors))}
+
+
+def _lengths(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Not finite where a number of the row is not."""
+    import numpy as np
+
     with np.errstate(invalid="ignore", over="ignore"):
-        lengths = np.linalg.norm(vectors, axis=1)
-    return np.asarray(np.isfinite(vectors).all(axis=1) & (np.abs(lengths - 1) <= UNIT_TOLERANCE), dtype=np.bool_)
+        return np.asarray(np.linalg.norm(vectors.astype(np.float64), axis=1))
+
+
+def _fault(length: float) -> str:
+    if not isfinite(length):
+        return "the model gave numbers that are not finite"
+    return "the model gave zeros only" if length == 0 else f"the model gave a vector of length {length:.4g}, not 1"
+
+
+def is_sound(embedding: str = "embedding") -> pl.Expr:
+    """Whether a stored vector is finite, without nulls, and of length 1 ± UNIT_TOLERANCE; false without a vector."""
+    squares = pl.element().fill_null(float("nan")).cast(pl.Float64).pow(2)
+    lengths = pl.col(embedding).list.eval(squares).list.sum().sqrt()
+    return ((lengths - 1).abs() <= UNIT_TOLERANCE).fill_null(value=False)
 
 
 def matrix(column: pl.Series) -> NDArray[np.float32]:

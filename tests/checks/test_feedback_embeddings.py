@@ -50,7 +50,7 @@ def test_one_vector_each(rows: list, found: list[str]) -> None:
     ],
 )
 def test_vectors_sound(rows: list, found: list[str]) -> None:
-    measured = vectors_sound(vectors(*rows))
+    measured = vectors_sound(vectors(*rows).lazy())
     assert (measured.examples, measured.value) == (found, len(found))
     assert measured.rows == sum(status == "ok" for _, status, _ in rows)
 

@@ -32,14 +32,58 @@ def test_list(feedback, served: Path) -> None:
     assert "text_embedder" in feedback("models", "list").stdout
 
 
-def test_validate(feedback, served: Path) -> None:
-    assert feedback("models", "validate").exit_code == 0
-    (served / "text_embedder/config.pbtxt").write_text('name: "other"\n')
-    result = feedback("models", "validate", "--format", "json")
+@pytest.mark.parametrize("options", [(), ("--config-name", "gpu", "--gpus", "1")])
+def test_validate(feedback, served: Path, options: tuple[str, ...]) -> None:
+    result = feedback("models", "validate", *options)
+    assert (result.exit_code, result.stdout) == (0, "every model can be served\n")
+    result = feedback("models", "validate", *options, "--format", "json")
+    assert (result.exit_code, json.loads(result.stdout)) == (0, {"valid": True, "problems": []})
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "options", "line"),
+    [
+        ("tokenizer/config.pbtxt", '"tokenizer"', '"other"', (), "names the model 'other': name it as its folder"),
+        ("text_embedder/config.pbtxt", '"onnxruntime"', '"onnx"', (), "no server knows the backend 'onnx': write one"),
+        ("feedback_encoder/config.pbtxt", "FP32", "FP16", (), "the answer takes it as FP16 [-1, 384]: make them equal"),
+        ("text_embedder/configs/gpu.pbtxt", "FP16", "FP8", (), "precision_mode is 'FP8': write one of"),
+        (
+            "text_embedder/configs/gpu.pbtxt",
+            "KIND_GPU }",
+            "KIND_GPU, gpus: [ 0, 1 ] }",
+            ("--config-name", "gpu", "--gpus", "1"),
+            "asks for the GPUs [1], and the host has 1: name those that are there, or none for all",
+        ),
+    ],
+)
+def test_validate_of_a_broken_repository(
+    feedback, served: Path, file: str, old: str, new: str, options: tuple[str, ...], line: str
+) -> None:
+    text = (served / file).read_text()
+    assert old in text
+    (served / file).write_text(text.replace(old, new))
+
+    result = feedback("models", "validate", *options)
+
     assert result.exit_code == 1
-    found = json.loads(result.stdout)
-    assert found["valid"] is False
-    assert found["problems"]
+    assert result.stdout.count("\n") == 1
+    assert f"model_repository/{file}" in result.stdout
+    assert line in result.stdout
+
+
+def test_validate_for_a_host_without_gpus(feedback, served: Path) -> None:
+    result = feedback("models", "validate", "--config-name", "gpu", "--gpus", "0", "--format", "json")
+    assert result.exit_code == 1
+    problems = json.loads(result.stdout)["problems"]
+    assert [problem.partition("/model_repository/")[2].split("/")[0] for problem in problems] == [
+        "anomaly_detector",
+        "text_embedder",
+    ]
+    assert all("asks for a GPU, and the host has none" in problem for problem in problems)
+
+
+def test_validate_of_a_configuration_that_no_model_has(feedback, served: Path, one_line) -> None:
+    one_line(feedback("models", "validate", "--config-name", "tpu"), "configs/tpu.pbtxt")
 
 
 def test_build_refuses_an_unknown_source(feedback, served: Path, one_line) -> None:

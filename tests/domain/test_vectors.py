@@ -2,7 +2,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from platform_assets.domain.vectors import column, matrix, sound
+from platform_assets.domain.vectors import column, matrix, sound, unsound
 
 UNIT = np.eye(3, dtype=np.float32)
 
@@ -22,6 +22,21 @@ UNIT = np.eye(3, dtype=np.float32)
 )
 def test_sound(vector: list[float], expected: bool) -> None:
     assert sound(np.array([vector, [0, 1, 0]], dtype=np.float32)).tolist() == [expected, True]
+
+
+@pytest.mark.parametrize(
+    ("vector", "reason"),
+    [
+        ([0, 0, 0], "zeros only"),
+        ([float("nan"), 1, 0], "not finite"),
+        ([float("inf"), 0, 0], "not finite"),
+        ([3, 4, 0], "of length 5, not 1"),
+    ],
+)
+def test_unsound_vectors_have_a_reason(vector: list[float], reason: str) -> None:
+    found = unsound(np.array([[0, 1, 0], vector, [1, 0, 0]], dtype=np.float32))
+    assert list(found) == [1]
+    assert reason in found[1]
 
 
 def test_a_column_and_a_matrix_are_the_same_numbers() -> None:

@@ -33,7 +33,7 @@ class TritonPythonModel:
 """
 
 
-def _tensors(kind: str, tensors: Tensors) -> str:
+def tensors(kind: str, tensors: Tensors) -> str:
     declared = [
         f'  {{ name: "{name}" data_type: TYPE_{datatype} dims: [ {", ".join(map(str, dims))} ] }}'
         for name, (datatype, dims) in tensors.items()
@@ -55,7 +55,7 @@ def write_model(
     folder = repository / name / version
     folder.mkdir(parents=True, exist_ok=True)
     config = f'name: "{name}"\nbackend: "python"\nmax_batch_size: {max_batch_size}\n'
-    (repository / name / "config.pbtxt").write_text(config + _tensors("input", inputs) + _tensors("output", outputs))
+    (repository / name / "config.pbtxt").write_text(config + tensors("input", inputs) + tensors("output", outputs))
     (folder / "model.py").write_text(_HEAD + textwrap.indent(textwrap.dedent(code), "    "))
 
 

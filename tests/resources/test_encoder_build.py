@@ -1,16 +1,20 @@
 """Building adds every model of an encoder or none, and a repeated build changes nothing."""
 
 import shutil
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from resources.encoder_build import build_encoder
+from resources.encoder_variants import FidelityLimits, choose_variant
 from resources.errors import ConfigurationError, ResourceError
 from resources.model_config import read_config
-from resources.model_repository import ModelRepository
+from resources.model_repository import CARD_NAME, ModelRepository, sha256
 from resources.repository_validation import validate_repository
+from tests.resources.tiny_bert import write_bert
 from tests.resources.tiny_encoder import DIMS, tiny_encoder, write_encoder
 
 MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -24,8 +28,10 @@ def repository(project_root: Path, tmp_path: Path) -> ModelRepository:
     return ModelRepository(copy)
 
 
-def build(repository: ModelRepository, folder: Path, moment: datetime = MOMENT) -> dict[str, int]:
-    return build_encoder(repository, f"dir:{folder}", folder / "cache", moment, lambda _: None)
+def build(
+    repository: ModelRepository, folder: Path, moment: datetime = MOMENT, limits: FidelityLimits | None = None
+) -> dict[str, int]:
+    return build_encoder(repository, f"dir:{folder}", folder / "cache", moment, lambda _: None, limits)
 
 
 def contents(repository: ModelRepository) -> dict[str, bytes]:
@@ -37,7 +43,12 @@ def contents(repository: ModelRepository) -> dict[str, bytes]:
 def test_a_build_makes_a_repository_that_validates(repository: ModelRepository, tmp_path: Path) -> None:
     folder = write_encoder(tmp_path / "encoder")
 
-    assert build(repository, folder) == {"tokenizer": 1, "text_embedder": 1, "feedback_encoder": 1}
+    assert build(repository, folder) == {
+        "tokenizer": 1,
+        "text_embedder": 1,
+        "feedback_encoder": 1,
+        "feedback_router": 1,
+    }
 
     assert validate_repository(repository) == []
     card = repository.card("text_embedder", 1)
@@ -46,6 +57,69 @@ def test_a_build_makes_a_repository_that_validates(repository: ModelRepository, 
     assert repository.card("feedback_encoder", 1).files == {}
     assert repository.version_path("feedback_encoder", 1).is_dir()
     assert repository.versions("anomaly_detector") == []
+
+
+def test_a_checkpoint_gets_a_graph_for_gpus_and_the_best_one_for_cpus(
+    repository: ModelRepository, tmp_path: Path
+) -> None:
+    folder = write_bert(tmp_path / "bert")
+
+    assert build(repository, folder) == {
+        "tokenizer": 1,
+        "text_embedder": 1,
+        "feedback_encoder": 1,
+        "feedback_router": 1,
+    }
+
+    assert validate_repository(repository) == []
+    card = repository.card("text_embedder", 1)
+    assert set(card.files) == {"model.onnx", "model.cpu.onnx", "model.cpu.selftest.npz"}
+    assert [variant.name for variant in card.variants] == ["fp32", "fp32-fused", "int8"]
+    (served,) = (variant for variant in card.variants if variant.served)
+    assert choose_variant(card.variants, FidelityLimits()) == served
+    size = (repository.version_path("text_embedder", 1) / "model.cpu.onnx").stat().st_size
+    assert size == served.bytes
+    assert read_config(repository.path / "text_embedder" / "config.pbtxt").file == "model.cpu.onnx"
+
+
+def test_an_export_is_one_graph_for_both(repository: ModelRepository, tmp_path: Path) -> None:
+    build(repository, write_encoder(tmp_path / "encoder"))
+
+    card = repository.card("text_embedder", 1)
+    assert card.files["model.onnx"] == card.files["model.cpu.onnx"]
+    assert [(variant.name, variant.served) for variant in card.variants] == [("as published", True)]
+
+
+def test_a_token_limit_beyond_the_positions_is_refused(repository: ModelRepository, tmp_path: Path) -> None:
+    folder = write_bert(tmp_path / "bert")
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 25}')
+
+    with pytest.raises(ConfigurationError, match=r"model\.safetensors does not run on 25 tokens"):
+        build(repository, folder)
+
+
+def test_limits_decide_what_is_served(repository: ModelRepository, tmp_path: Path) -> None:
+    folder = write_bert(tmp_path / "bert")
+    build(repository, folder)
+
+    with pytest.raises(ResourceError, match="no graph is within the limits"):
+        build(repository, folder, limits=FidelityLimits(mean_cosine=1.1))
+    assert repository.versions("text_embedder") == [1]
+
+
+def test_a_version_of_a_cpu_that_computes_otherwise_is_built_anew(repository: ModelRepository, tmp_path: Path) -> None:
+    folder = write_bert(tmp_path / "bert")
+    build(repository, folder)
+    # The same files, as another CPU would have recorded them.
+    path = repository.version_path("text_embedder", 1) / "model.cpu.selftest.npz"
+    with np.load(path) as held:
+        content = {**held, "embeddings": held["embeddings"][::-1]}
+    np.savez(path, **content)
+    card = repository.card("text_embedder", 1)
+    card = card.model_copy(update={"files": {**card.files, path.name: sha256(path)}})
+    (path.parent / CARD_NAME).write_text(card.model_dump_json())
+
+    assert build(repository, folder)["text_embedder"] == 2
 
 
 def test_every_configuration_gets_the_size_of_the_vectors(repository: ModelRepository, tmp_path: Path) -> None:
@@ -60,8 +134,11 @@ def test_every_configuration_gets_the_size_of_the_vectors(repository: ModelRepos
     assert (repository.path / "text_embedder" / "config.pbtxt").read_text().count("#") == comments
 
 
-def test_a_repeated_build_changes_nothing(repository: ModelRepository, tmp_path: Path) -> None:
-    folder = write_encoder(tmp_path / "encoder")
+@pytest.mark.parametrize("write", [write_encoder, write_bert])
+def test_a_repeated_build_changes_nothing(
+    repository: ModelRepository, tmp_path: Path, write: Callable[[Path], Path]
+) -> None:
+    folder = write(tmp_path / "encoder")
     versions = build(repository, folder)
     before = contents(repository)
 
@@ -74,7 +151,7 @@ def test_another_encoder_is_a_new_version_of_each_model(repository: ModelReposit
 
     versions = build(repository, write_encoder(tmp_path / "two", tiny_encoder(dims=5)))
 
-    assert versions == {"tokenizer": 1, "text_embedder": 2, "feedback_encoder": 2}
+    assert versions == {"tokenizer": 1, "text_embedder": 2, "feedback_encoder": 2, "feedback_router": 2}
     assert validate_repository(repository) == []
 
 

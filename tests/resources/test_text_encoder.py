@@ -1,9 +1,14 @@
+from collections.abc import Iterator
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from resources.errors import ServerUnavailableError
 from resources.text_encoder import TextEncoder
-from resources.triton import ModelContractError, TritonResource
+from resources.triton import ModelContractError, ModelInferenceError, TritonResource
+from tests.picky_models import write_ensemble
 
 pytestmark = pytest.mark.integration
 
@@ -57,14 +62,38 @@ def test_order_is_kept_over_many_batches_of_all_lengths(encoder: TextEncoder) ->
         np.testing.assert_allclose(encoder.encode([texts[index]]).embeddings[0], encoded.embeddings[index], atol=1e-5)
 
 
-def test_the_ensemble_gives_the_same(encoder: TextEncoder) -> None:
+def test_the_ensemble_gives_the_same(encoder: TextEncoder, triton: TritonResource) -> None:
     # More than one request of the ensemble.
     texts = [f"{text} {index}" for index in range(40) for text in TEXTS]
-    one_trip, encoded = encoder.encode_in_one_trip(texts), encoder.encode(texts)
+    one_trip, encoded = TextEncoder(triton, one_trip=True).encode(texts), encoder.encode(texts)
     np.testing.assert_allclose(one_trip.embeddings, encoded.embeddings, atol=1e-5)
     np.testing.assert_array_equal(one_trip.token_count, encoded.token_count)
     np.testing.assert_array_equal(one_trip.truncated, encoded.truncated)
     assert (one_trip.model_name, one_trip.model_version) == (encoded.model_name, encoded.model_version)
+
+
+def test_chunks_come_back_one_by_one_and_few_are_taken_ahead(encoder: TextEncoder, triton: TritonResource) -> None:
+    taken = 0
+
+    def chunks() -> Iterator[list[str]]:
+        nonlocal taken
+        for number in range(20):
+            taken += 1
+            yield [f"{text} {number}" for text in TEXTS]
+
+    ahead = []
+    for number, encoded in enumerate(encoder.encode_all(chunks())):
+        ahead.append(taken - number)
+        alone = encoder.encode([f"{text} {number}" for text in TEXTS])
+        np.testing.assert_allclose(encoded.embeddings, alone.embeddings, atol=1e-5)
+    assert taken == 20
+    # Each is one request here; one is tokenized meanwhile, and one has just been asked for.
+    assert max(ahead) <= triton.in_flight + 2
+
+
+def test_rows_padded_to_a_multiple_have_the_same_vectors(encoder: TextEncoder, triton: TritonResource) -> None:
+    padded = TextEncoder(triton, pad_to=16).encode(TEXTS)
+    np.testing.assert_allclose(padded.embeddings, encoder.encode(TEXTS).embeddings, atol=1e-5)
 
 
 def test_a_text_of_20000_words_is_cut_and_flagged_and_its_neighbours_are_not(encoder: TextEncoder) -> None:
@@ -95,3 +124,51 @@ def test_odd_texts_do_not_break_a_batch(encoder: TextEncoder, text: str) -> None
 def test_a_model_that_is_no_embedder_is_refused(triton: TritonResource) -> None:
     with pytest.raises(ModelContractError, match="model 'tokenizer' declares no tensor 'embeddings'"):
         TextEncoder(triton, embedder="tokenizer").encode(["text"])
+
+
+@pytest.mark.parametrize("one_trip", [False, True], ids=["two steps", "one trip"])
+@pytest.mark.parametrize(
+    ("bad", "reason"), [("oh no!", "a ! is too much"), ("a # b", "shape"), ("wave ~", "no token for ~")]
+)
+def test_a_text_that_a_model_fails_on_is_found_and_its_neighbours_are_not_harmed(
+    picky_triton: TritonResource, bad: str, reason: str, one_trip: bool
+) -> None:
+    texts = [f"text {number:02}" for number in range(30)]
+    texts[7] = texts[19] = bad
+    encoded = TextEncoder(picky_triton, one_trip=one_trip).encode(texts)
+    assert sorted(encoded.failures) == [7, 19]
+    assert all(reason in why and "\n" not in why for why in encoded.failures.values())
+    assert np.isnan(encoded.embeddings[[7, 19]]).all()
+    good = [place for place in range(30) if place not in {7, 19}]
+    sums = [sum(map(ord, texts[place])) for place in good]
+    np.testing.assert_array_equal(encoded.embeddings[good], np.array([[total, 2] for total in sums], np.float32))
+    np.testing.assert_array_equal(encoded.token_count[good], [len(texts[place]) for place in good])
+
+
+def test_where_every_text_fails_the_model_is_to_blame(picky_triton: TritonResource) -> None:
+    with pytest.raises(ModelInferenceError, match="a ! is too much"):
+        TextEncoder(picky_triton).encode([f"no {number}!" for number in range(8)])
+
+
+def test_versions_are_those_of_the_ensemble_and_stay_for_the_whole_run(
+    picky_repository: Path, picky_triton: TritonResource
+) -> None:
+    def version(encoder: TextEncoder) -> tuple[str, float]:
+        encoded = encoder.encode(["a"])
+        return encoded.model_version, float(encoded.embeddings[0, 1])
+
+    try:
+        write_ensemble(picky_repository, embedder_version=1)
+        picky_triton.load_model("feedback_encoder")
+        running, one_trip = TextEncoder(picky_triton), TextEncoder(picky_triton, one_trip=True)
+        assert version(running) == version(one_trip) == ("1", 1)
+        write_ensemble(picky_repository, embedder_version=2)
+        picky_triton.load_model("feedback_encoder")
+        assert version(running) == ("1", 1)
+        assert version(TextEncoder(picky_triton)) == ("2", 2)
+        # The ensemble has gone on to the other version: its vectors would be called those of the first.
+        with pytest.raises(ServerUnavailableError, match="switched to other versions"):
+            one_trip.encode(["a"])
+    finally:
+        write_ensemble(picky_repository, embedder_version=-1)
+        picky_triton.load_model("feedback_encoder")

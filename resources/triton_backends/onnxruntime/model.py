@@ -28,7 +28,7 @@ _ONNX_TYPES = {
 
 
 class TritonPythonModel:
-    """One session of the version's model.onnx; requests run one after another, as they came."""
+    """One session of the version's graph; requests run one after another, as they came."""
 
     @staticmethod
     def auto_complete_config(auto_complete_model_config: object) -> object:
@@ -39,7 +39,8 @@ class TritonPythonModel:
         """Opens the session and refuses a graph whose tensors are not those of the configuration.
 
         Raises:
-            TritonModelException: The environment or the graph cannot serve this configuration.
+            TritonModelException: The environment or the graph cannot serve this configuration, or the graph does
+                not give here what it gave where it was built.
         """
         if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
             raise pb_utils.TritonModelException(
@@ -47,7 +48,10 @@ class TritonPythonModel:
                 "newer; install numpy<2 into the server's environment"
             )
         config = json.loads(args["model_config"])
-        path = Path(args["model_repository"]) / args["model_version"] / "model.onnx"
+        file = config.get("default_model_filename") or "model.onnx"
+        path = Path(args["model_repository"]) / args["model_version"] / file
+        if not path.is_file():
+            raise pb_utils.TritonModelException(f"{path} is missing: build the version again")
         _refuse_other_content(path)
 
         options = onnxruntime.SessionOptions()
@@ -58,6 +62,7 @@ class TritonPythonModel:
         )
         _check(path, config, "input", self._session.get_inputs())
         _check(path, config, "output", self._session.get_outputs())
+        _self_test(path, self._session)
         self._inputs = [tensor["name"] for tensor in config["input"]]
 
     def execute(self, requests: "list[pb_utils.InferenceRequest]") -> "list[pb_utils.InferenceResponse]":
@@ -87,12 +92,35 @@ def _refuse_other_content(path: Path) -> None:
     card = path.with_name("model.json")
     if not card.is_file():
         return
-    expected = json.loads(card.read_text(encoding="utf-8"))["files"][path.name]
+    expected = json.loads(card.read_text(encoding="utf-8"))["files"].get(path.name)
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != expected:
         raise pb_utils.TritonModelException(
             f"{path} has SHA-256 {found}, its card says {expected}: remove the version's folder and build it again"
+        )
+
+
+def _self_test(path: Path, session: onnxruntime.InferenceSession) -> None:
+    """Refuses a graph that gives other vectors here than where it was built, if `<graph>.selftest.npz` lies by it.
+
+    A CPU or a runtime that computes integer products otherwise gives vectors of the right shape and length that
+    are subtly wrong; nothing later would notice.
+    """
+    test = path.with_suffix(".selftest.npz")
+    if not test.is_file():
+        return
+    with np.load(test) as held:
+        feed = {"input_ids": held["input_ids"], "attention_mask": held["attention_mask"]}
+        seen = session.run(["embeddings"], feed)[0]
+        # Vectors have length 1: the product is the cosine.
+        cosine, least = float((seen * held["embeddings"]).sum(axis=1).mean()), float(held["mean_cosine"])
+    # Also true of a value that is not a number.
+    if not cosine >= least:
+        raise pb_utils.TritonModelException(
+            f"{path}: on this CPU, with onnxruntime {onnxruntime.__version__}, the texts of its self-test get other "
+            f"vectors than where it was built (mean cosine {cosine:.4f}, at least {least}): build the models on this "
+            "machine with `feedback models build`"
         )
 
 
