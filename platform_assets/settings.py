@@ -42,7 +42,7 @@ class TritonSettings(StrictModel):
     attempts: int = Field(5, ge=1)
     priority: int = Field(0, ge=0)
     in_flight: int = Field(4, ge=1)
-    token_budget: int = Field(512, ge=1)
+    token_budget: int = Field(256, ge=1)
     one_trip: bool = False
     reuse_days: int = Field(30, ge=0)
     chunk_rows: int = Field(16_384, ge=1)

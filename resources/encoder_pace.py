@@ -61,7 +61,7 @@ def default_pace(instances: int, *, on_gpu: bool) -> Pace:
         on_gpu: Whether they run on GPUs.
     """
     instances = max(instances, 1)
-    return Pace(16384, 2 * instances) if on_gpu else Pace(512, instances + 2)
+    return Pace(16384, 2 * instances) if on_gpu else Pace(256, instances + 2)
 
 
 def paces(instances: int, budgets: Sequence[int]) -> list[Pace]:

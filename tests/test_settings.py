@@ -95,7 +95,7 @@ def tuned(project: Project, name: str, **more: str) -> None:
 
 
 def test_the_pace_is_the_default_until_it_was_tuned_here(project: Project) -> None:
-    assert project.settings.pace() == Pace(512, 4)
+    assert project.settings.pace() == Pace(256, 4)
     assert project.settings.pace(Pace(1, 2)) == Pace(1, 2)
     assert project.settings.foreign_tuning() == ""
     tuned(project, machine())
@@ -112,7 +112,7 @@ def test_what_platform_yaml_says_goes_before_what_was_tuned(project: Project) ->
 
 def test_what_another_machine_tuned_does_not_count_here(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     tuned(project, "Abacus, 1 core")
-    assert project.settings.pace() == Pace(512, 4)
+    assert project.settings.pace() == Pace(256, 4)
     assert f"is of Abacus, 1 core, not of {machine()}: run `feedback models tune`" in project.settings.foreign_tuning()
     tuned(project, "gpu:8001")
     monkeypatch.setenv("TRITON_URL", "gpu:8001")

@@ -10,10 +10,10 @@ from resources.encoder_pace import Pace, Trial, choose, cores, counts_to_try, de
 @pytest.mark.parametrize(
     ("instances", "on_gpu", "pace"),
     [
-        (1, False, Pace(512, 3)),
-        (2, False, Pace(512, 4)),
-        (16, False, Pace(512, 18)),
-        (0, False, Pace(512, 3)),
+        (1, False, Pace(256, 3)),
+        (2, False, Pace(256, 4)),
+        (16, False, Pace(256, 18)),
+        (0, False, Pace(256, 3)),
         (1, True, Pace(16384, 2)),
         (4, True, Pace(16384, 8)),
     ],
