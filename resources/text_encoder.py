@@ -33,7 +33,7 @@ _WINDOWS = (512, 2048, 8192)
 """Texts that are tokenized and sorted together; the first are few, because the embedder waits for them."""
 
 _BYTES_PER_TOKEN = 4  # of English; only the size of a request depends on it
-_NOT_TO_BLAME = 8
+_NOT_TO_BLAME = 8  # texts that fail one after the other
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,7 @@ class TextEncoder:
         self._ensemble = ensemble
         self._pad_to = pad_to
         self._one_trip = one_trip
+        self._failed_in_a_row: dict[str, int] = {}
 
     @property
     def pinned(self) -> PinnedEncoder:
@@ -223,6 +224,8 @@ class TextEncoder:
                 yield ahead.result()
 
     def _tokenize(self, chunk: _Chunk, start: int, texts: Sequence[str]) -> _Window:
+        import numpy as np
+
         model, _ = self._models
         encoded = chunk.encoded
         text = _as_bytes(texts)
@@ -232,9 +235,9 @@ class TextEncoder:
         requests = ({"text": text[cut]} for cut in cuts)
         for cut, answer in zip(cuts, self._triton.infer_each(model.name, requests, version=model.version), strict=True):
             for rows, part in self._sound_parts(model, {"text": text[cut]}, answer):
-                places = slice(start + cut.start + rows.start, start + cut.start + rows.stop)
+                places = np.arange(start + cut.start, start + cut.stop)[rows]
                 if isinstance(part, ResourceError):
-                    encoded.failures[places.start] = str(part)
+                    encoded.failures[int(places[0])] = str(part)
                     answered.append(_no_tokens())
                     continue
                 encoded.token_count[places] = part["token_count"].reshape(-1)
@@ -262,16 +265,20 @@ class TextEncoder:
         """The answer itself, or the answers to parts of a request that failed, by rows, down to the rows to blame.
 
         Raises:
-            ResourceError: What the request failed with, where so many rows fail that none of them is to blame.
+            ResourceError: What a text failed with, where so many fail one after the other, in whatever requests, that
+                the model is to blame and not they.
         """
-        rows = len(next(iter(inputs.values()))) if inputs else 0
         if not isinstance(answer, ResourceError):
-            yield slice(0, rows or None), answer
+            self._failed_in_a_row[model.name] = 0
+            yield slice(None), answer
             return
-        parts = list(self._halves(model, inputs, slice(0, rows), answer))
-        if rows >= _NOT_TO_BLAME and all(isinstance(part, ResourceError) for _, part in parts):
-            raise answer
-        yield from parts
+        rows = len(next(iter(inputs.values())))
+        for cut, part in self._halves(model, inputs, slice(0, rows), answer):
+            failed = self._failed_in_a_row.get(model.name, 0) + 1 if isinstance(part, ResourceError) else 0
+            self._failed_in_a_row[model.name] = failed
+            if isinstance(part, ResourceError) and failed >= _NOT_TO_BLAME:
+                raise part
+            yield cut, part
 
     def _halves(
         self, model: ModelMetadata, inputs: Mapping[str, Tensor], rows: slice, error: ResourceError

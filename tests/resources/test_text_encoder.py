@@ -145,9 +145,18 @@ def test_a_text_that_a_model_fails_on_is_found_and_its_neighbours_are_not_harmed
     np.testing.assert_array_equal(encoded.token_count[good], [len(texts[place]) for place in good])
 
 
-def test_where_every_text_fails_the_model_is_to_blame(picky_triton: TritonResource) -> None:
+@pytest.mark.parametrize("token_budget", [256, 1], ids=["in one request", "each in its own"])
+@pytest.mark.parametrize("one_trip", [False, True], ids=["two steps", "one trip"])
+def test_where_many_texts_fail_one_after_the_other_the_model_is_to_blame(
+    picky_triton: TritonResource, token_budget: int, one_trip: bool
+) -> None:
+    def encode(texts: list[str]) -> dict[int, str]:
+        return TextEncoder(picky_triton, token_budget=token_budget, one_trip=one_trip).encode(texts).failures
+
+    bad = [f"no {number}!" for number in range(8)]
     with pytest.raises(ModelInferenceError, match="a ! is too much"):
-        TextEncoder(picky_triton).encode([f"no {number}!" for number in range(8)])
+        encode(bad)
+    assert sorted(encode([*bad[:7], "yes"])) == list(range(7))
 
 
 def test_versions_are_those_of_the_ensemble_and_stay_for_the_whole_run(
