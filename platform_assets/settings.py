@@ -41,8 +41,8 @@ class TritonSettings(StrictModel):
     total_timeout_s: float = Field(180, gt=0)
     attempts: int = Field(5, ge=1)
     priority: int = Field(0, ge=0)
-    in_flight: int = Field(4, ge=1)
-    token_budget: int = Field(256, ge=1)
+    in_flight: int | None = Field(None, ge=1)
+    token_budget: int | None = Field(None, ge=1)
     one_trip: bool = False
     reuse_days: int = Field(30, ge=0)
     chunk_rows: int = Field(16_384, ge=1)
@@ -164,7 +164,7 @@ class Settings:
 
     def pace(self, default: Pace = _DEFAULT_PACE) -> Pace:
         """How texts are sent to the embedder: as platform.yaml says, else as tuned for here, else the default."""
-        stated = self.platform.triton.model_dump(include={"token_budget", "in_flight"}, exclude_unset=True)
+        stated = self.platform.triton.model_dump(include={"token_budget", "in_flight"}, exclude_none=True)
         tuned = self.tuned.machines.get(self.tuned_for())
         found = Pace(tuned.token_budget, tuned.in_flight) if tuned else default
         return replace(found, **stated)

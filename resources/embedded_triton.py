@@ -19,19 +19,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from resources.errors import ConfigurationError, ServerUnavailableError
+from resources.server_environment import ServerEnvironment
 from resources.triton_errors import one_line
 from resources.triton_supervisor import (
+    BACKENDS_NAME,
     EXIT_TIMEOUT_S,
     LOG_NAME,
     RECORD_NAME,
     USED_NAME,
     EmbeddedServer,
+    end_leftovers,
     process_started,
     read_record,
     telling_line,
@@ -51,49 +53,6 @@ _BAD_REQUEST = 400
 
 # Kept so that an ended supervisor is reaped by its parent, whichever object asked for it.
 _supervisors: dict[int, subprocess.Popen[bytes]] = {}
-
-
-@dataclass(frozen=True)
-class _Environment:
-    """The server's own Python environment, and where in it the server's parts are."""
-
-    path: Path
-    site_packages: Path
-    stub: Path
-    library_path: str
-
-    @classmethod
-    def find(cls, path: Path) -> Self:
-        if sys.platform != "linux":
-            raise ConfigurationError(
-                "the embedded Triton server needs Linux: set TRITON_URL to the host:port of a Triton server"
-            )
-        for site_packages in sorted(path.glob("lib/python3.*/site-packages")):
-            parts = site_packages / "pytriton/tritonserver"
-            python = site_packages.parent.name.removeprefix("python")
-            stub = parts / "python_backend_stubs" / python / "triton_python_backend_stub"
-            if (parts / "bin/tritonserver").is_file() and stub.is_file():
-                return cls(path, site_packages, stub, _library_path(path, python))
-        raise ConfigurationError(f"{path} holds no Triton server: run `make setup`")
-
-    @property
-    def python_backend(self) -> Path:
-        return self.site_packages / "pytriton/tritonserver/backends/python"
-
-
-def _library_path(environment: Path, python: str) -> str:
-    """Where the environment's base interpreter keeps its shared library, if not in a system folder."""
-    try:
-        lines = (environment / "pyvenv.cfg").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return ""
-    for line in lines:
-        key, _, value = line.partition("=")
-        if key.strip() == "home":
-            folder = Path(value.strip()).parent / "lib"
-            if any(folder.glob(f"libpython{python}.so*")):
-                return str(folder)
-    return ""
 
 
 class EmbeddedTriton:
@@ -140,7 +99,7 @@ class EmbeddedTriton:
             ConfigurationError: The server's environment or the models are missing, or this is not Linux.
             ServerUnavailableError: The server, or one of its models, did not become ready; quotes why.
         """
-        environment = _Environment.find(self._environment)
+        environment = ServerEnvironment.find(self._environment)
         models = self._servable_models()
         fingerprint = self._fingerprint(environment)
         with self._locked():
@@ -166,10 +125,10 @@ class EmbeddedTriton:
             return False
         with self._locked():
             server = self.status()
-            if server is None:
-                return False
-            self._end(server)
-            return True
+            if server is not None:
+                self._end(server)
+            end_leftovers(self._state)
+            return server is not None
 
     def serve_foreground(self, on_ready: Callable[[EmbeddedServer], None] = lambda _server: None) -> None:
         """Serves until Ctrl-C or SIGTERM, then stops the server if this call started it.
@@ -222,7 +181,7 @@ class EmbeddedTriton:
             raise ConfigurationError(f"no model in {self._repository} has a version: run `make setup`")
         return models
 
-    def _fingerprint(self, environment: _Environment) -> str:
+    def _fingerprint(self, environment: ServerEnvironment) -> str:
         """A hash of what a running server cannot take up: all but the models' versions and which are named."""
         from resources.version_pins import without_pins
 
@@ -254,9 +213,9 @@ class EmbeddedTriton:
         finally:
             lock.release()
 
-    def _compose_backends(self, environment: _Environment) -> None:
+    def _compose_backends(self, environment: ServerEnvironment) -> None:
         """Puts together the folder from which the server takes its backends."""
-        root = self._state / "backends"
+        root = self._state / BACKENDS_NAME
         shutil.rmtree(root, ignore_errors=True)
         unwanted = shutil.ignore_patterns("__pycache__")
         # Copied, because a backend written in Python may not use a library that is a link to elsewhere.
@@ -266,7 +225,7 @@ class EmbeddedTriton:
         for model in _BACKENDS.glob("*/model.py"):
             shutil.copytree(model.parent, root / model.parent.name, ignore=unwanted)
 
-    def _start(self, environment: _Environment, models: Sequence[str], fingerprint: str) -> EmbeddedServer:
+    def _start(self, environment: ServerEnvironment, models: Sequence[str], fingerprint: str) -> EmbeddedServer:
         self._compose_backends(environment)
         log_file = self._state / LOG_NAME
         if log_file.exists():

@@ -15,7 +15,7 @@ from resources.encoder_variants import FidelityLimits, choose_variant, measure_v
 from resources.errors import ConfigurationError, ResourceError
 from resources.model_config import parse_config, read_config, with_dims
 from resources.model_repository import CONFIG_NAME, ModelCard, ModelRepository, Variant, sha256
-from resources.version_pins import write_whole
+from resources.whole_file import write_whole
 
 TOKENIZER = "tokenizer"
 EMBEDDER = "text_embedder"

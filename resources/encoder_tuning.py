@@ -17,10 +17,11 @@ from pathlib import Path
 from resources.embedded_triton import EmbeddedTriton
 from resources.encoder_pace import Pace, Trial, paces
 from resources.errors import ConfigurationError
-from resources.model_config import read_config
+from resources.model_config import parse_config
 from resources.model_repository import CONFIG_NAME, ModelRepository
 from resources.text_encoder import TextEncoder
 from resources.triton import TritonResource
+from resources.whole_file import write_whole
 
 _ROUNDS = 3
 _LEAST_TEXTS = 100
@@ -147,15 +148,8 @@ def set_instances(path: Path, count: int) -> bool:
     after = with_instances(before, count, path)
     if after == before:
         return False
-    staged = path.with_name(f".{path.name}.new")
-    try:
-        staged.write_text(after, encoding="utf-8")
-        read_config(staged)
-        staged.replace(path)
-    except OSError as error:
-        raise ConfigurationError(f"{path} cannot be written ({error.strerror}): allow writing there") from error
-    finally:
-        staged.unlink(missing_ok=True)
+    parse_config(after, path)
+    write_whole(path, after)
     return True
 
 

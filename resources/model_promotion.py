@@ -23,8 +23,8 @@ from resources.version_pins import (
     pin_steps,
     step_versions,
     unpinned,
-    write_whole,
 )
+from resources.whole_file import write_whole
 
 if TYPE_CHECKING:
     from resources.triton import TritonResource

@@ -122,7 +122,7 @@ class TextEncoder:
         *,
         tokenizer: str = "tokenizer",
         embedder: str = "text_embedder",
-        token_budget: int = 512,
+        token_budget: int = 256,
         ensemble: str = "feedback_encoder",
         pad_to: int = 1,
         one_trip: bool = False,

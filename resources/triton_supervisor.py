@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+BACKENDS_NAME = "backends"
 RECORD_NAME = "server.json"
 LOG_NAME = "server.log"
 USED_NAME = "last_used"
@@ -130,6 +131,18 @@ def shared_memory_prefix(state: Path) -> str:
     return f"embedded_triton_{state.stat().st_dev:x}_{state.stat().st_ino:x}_"
 
 
+def end_leftovers(state: Path) -> None:
+    """Ends the models' processes of a server of a state directory that is gone.
+
+    They notice its end and go by themselves, unless it died while it held a lock that they wait for.
+    """
+    own = f"{state / BACKENDS_NAME}/".encode()
+    for commandline in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if commandline.read_bytes().startswith(own):
+                os.kill(int(commandline.parent.name), signal.SIGKILL)
+
+
 def _free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
@@ -221,7 +234,7 @@ class _Supervisor:
             f"--model-repository={self._options.repository}",
             "--model-control-mode=explicit",
             *(f"--load-model={model}" for model in self._options.model),
-            f"--backend-directory={self._state / 'backends'}",
+            f"--backend-directory={self._state / BACKENDS_NAME}",
             f"--backend-config=python,shm-region-prefix-name={self._prefix}",
             f"--grpc-address={_HOST}",
             f"--grpc-port={grpc_port}",
@@ -247,6 +260,7 @@ class _Supervisor:
         if self._options.library_path:
             paths = [self._options.library_path, variables.get("LD_LIBRARY_PATH", "")]
             variables["LD_LIBRARY_PATH"] = ":".join(path for path in paths if path)
+        end_leftovers(self._state)
         self._sweep_shared_memory()
         self._log_start = (self._state / LOG_NAME).stat().st_size
         self._child = subprocess.Popen(

@@ -5,7 +5,6 @@ loaded. Asking a server, and deciding what to name, belongs to `resources.model_
 """
 
 import re
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -88,22 +87,6 @@ def without_pins(text: str) -> str:
     """A configuration without the versions it names: equal for two that a running server can change between."""
     text = _STEP_VERSION.sub(r"\g<1>-1", _POLICY.sub("", text))
     return "\n".join(line for line in text.splitlines() if line.strip())
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Writes a file whole or not at all, with the permissions it had.
-
-    Raises:
-        ConfigurationError: The place cannot be written.
-    """
-    try:
-        with tempfile.TemporaryDirectory(prefix=".staging-", dir=path.parent) as folder:
-            staged = Path(folder) / path.name
-            staged.write_text(text, encoding="utf-8")
-            staged.chmod(path.stat().st_mode)
-            staged.replace(path)
-    except OSError as error:
-        raise ConfigurationError(f"{path} cannot be written ({error.strerror}): allow writing there") from error
 
 
 def _edited(repository: ModelRepository, model: str, edit: Callable[[str, Path], str]) -> dict[Path, str]:

@@ -155,9 +155,9 @@ def test_a_bad_setting_is_named_with_its_line(tmp_path: Path, line: str, says: s
 def test_a_new_resource_reads_the_files_anew(project: Project) -> None:
     first = SettingsResource(project=str(project.root))
     assert first.get() is first.get()
-    assert first.get().platform.triton.in_flight == 4
+    assert first.get().pace().in_flight == 4
     project.edit("platform", lambda text: text.replace("# in_flight: 4", "in_flight: 2"))
-    assert SettingsResource(project=str(project.root)).get().platform.triton.in_flight == 2
+    assert SettingsResource(project=str(project.root)).get().pace().in_flight == 2
 
 
 @pytest.mark.parametrize(

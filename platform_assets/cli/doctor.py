@@ -14,17 +14,17 @@ import click
 
 from platform_assets.cli.console import Command, Exit, format_option, print_json, print_table
 from platform_assets.cli.embedded_server import embedded_server
-from platform_assets.cli.models import made_by, repository_of
-from platform_assets.cli.project import open_settings
+from platform_assets.cli.models import made_by
+from platform_assets.cli.project import open_settings, repository_of
 from platform_assets.pulls import missing_variables, pulled_sources
 from platform_assets.settings import TRITON_URL_VARIABLE, Settings
 from resources.errors import ConfigurationError, ResourceError
 from resources.repository_validation import validate_repository
+from resources.server_environment import ServerEnvironment
 from resources.triton_pause import PauseSwitch
 
 _OLDEST: Final = (3, 11)
 _PATIENCE_S: Final = 5.0
-_SERVER: Final = "lib/python3.*/site-packages/pytriton/tritonserver/bin/tritonserver"
 
 
 class Finding(NamedTuple):
@@ -145,10 +145,11 @@ def _triton(settings: Settings) -> Iterator[Finding]:
         except ResourceError as error:
             yield Finding("Triton", "fail", f"{error} ({named_by})")
         return
-    if any(Path(resource.environment).glob(_SERVER)):
+    try:
+        ServerEnvironment.find(Path(resource.environment))
         yield Finding("Triton environment", "ok", resource.environment)
-    else:
-        yield Finding("Triton environment", "fail", f"{resource.environment} holds no Triton server: `make setup`")
+    except ConfigurationError as error:
+        yield Finding("Triton environment", "fail", str(error))
     server = embedded_server(resource).status()
     if server:
         yield Finding("Triton", "ok", f"embedded, at {server.url} since {server.started_at}")

@@ -1,6 +1,5 @@
 """`feedback models`: the models that Triton serves, as their repository holds them."""
 
-from pathlib import Path
 from typing import Final
 
 import click
@@ -11,17 +10,10 @@ from platform_assets.cli.models_promote import promote_model, rollback_model
 from platform_assets.cli.models_reembed import reembed
 from platform_assets.cli.models_tune import tune
 from platform_assets.cli.models_validate import validate
-from platform_assets.cli.project import open_settings
+from platform_assets.cli.project import open_settings, repository_of
 from platform_assets.served import pinned_versions
-from platform_assets.settings import Settings
-from resources.model_repository import ModelRepository
 
 _MADE_BY: Final = {"anomaly_detector": "feedback run --select anomaly_model"}
-
-
-def repository_of(settings: Settings) -> ModelRepository:
-    """The project's repository."""
-    return ModelRepository(Path(settings.path(settings.platform.triton.repository)))
 
 
 def made_by(model: str) -> str:

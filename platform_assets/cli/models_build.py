@@ -7,11 +7,10 @@ from typing import Final
 import click
 
 from platform_assets.cli.console import Command, format_option, print_json, print_table, say
-from platform_assets.cli.project import open_settings
+from platform_assets.cli.project import open_settings, repository_of
 from resources.encoder_build import EMBEDDER, build_encoder
 from resources.encoder_variants import FidelityLimits
 from resources.model_promotion import hold_served
-from resources.model_repository import ModelRepository
 
 _CACHE: Final = ".cache/encoders"
 
@@ -30,7 +29,7 @@ def build(*, source: str | None, form: str) -> None:
     measured against the original, and which of them a CPU serves.
     """
     settings = open_settings()
-    repository = ModelRepository(Path(settings.path(settings.platform.triton.repository)))
+    repository = repository_of(settings)
     before = {model: repository.versions(model) for model in repository.models()}
     fidelity = settings.thresholds.encoder_fidelity
     built = build_encoder(

@@ -1,6 +1,5 @@
 """`feedback models tune`: how texts are best sent to the embedder on the machine at hand."""
 
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ from resources.encoder_pace import CPU_BUDGETS, GPU_BUDGETS, Trial, choose, coun
 from resources.encoder_tuning import encoder_at, sample_texts, scratch_servers, set_instances, sweep
 from resources.errors import ConfigurationError
 from resources.model_repository import CONFIG_NAME
+from resources.whole_file import write_whole
 
 _TOKENIZER: Final = "tokenizer"
 _EMBEDDER: Final = "text_embedder"
@@ -111,15 +111,7 @@ def _keep(settings: Settings, chosen: Trial) -> None:
     tuned = TunedSettings(machines={**settings.tuned.machines, settings.tuned_for(): pace})
     if chosen.instances:
         set_instances(_config(settings), chosen.instances)
-    file = settings.tuned_file()
-    text = _HEADER + yaml.safe_dump(tuned.model_dump(), allow_unicode=True)
-    try:
-        with tempfile.TemporaryDirectory(prefix=".tuned-", dir=file.parent) as folder:
-            staged = Path(folder) / file.name
-            staged.write_text(text, encoding="utf-8")
-            staged.replace(file)
-    except OSError as error:
-        raise ConfigurationError(f"{file} cannot be written ({error.strerror}): allow writing there") from error
+    write_whole(settings.tuned_file(), _HEADER + yaml.safe_dump(tuned.model_dump(), allow_unicode=True))
 
 
 def _config(settings: Settings) -> Path:

@@ -1,12 +1,9 @@
 """`feedback models validate`: what would keep a server from serving the models."""
 
-from pathlib import Path
-
 import click
 
 from platform_assets.cli.console import Command, Exit, format_option, print_json
-from platform_assets.cli.project import open_settings
-from resources.model_repository import ModelRepository
+from platform_assets.cli.project import open_settings, repository_of
 from resources.repository_validation import validate_repository
 
 
@@ -27,7 +24,7 @@ from resources.repository_validation import validate_repository
 def validate(*, config_name: str, gpus: int | None, form: str) -> int:
     """Look for what would keep a server from serving the models; the exit code is 1 if there is anything."""
     settings = open_settings()
-    repository = ModelRepository(Path(settings.path(settings.platform.triton.repository)))
+    repository = repository_of(settings)
     problems = validate_repository(repository, config_name=config_name, gpus=gpus)
     if form == "json":
         print_json({"valid": not problems, "problems": problems})

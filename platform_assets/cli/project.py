@@ -13,6 +13,7 @@ import dagster as dg
 from platform_assets.partitions import check_day
 from platform_assets.settings import Settings, find_project
 from resources.errors import ConfigurationError
+from resources.model_repository import ModelRepository
 
 _HOME: Final = "DAGSTER_HOME"
 
@@ -27,6 +28,11 @@ def open_settings() -> Settings:
         ConfigurationError: there is no project here.
     """
     return Settings(find_project(Path.cwd()))
+
+
+def repository_of(settings: Settings) -> ModelRepository:
+    """The project's model repository."""
+    return ModelRepository(Path(settings.path(settings.platform.triton.repository)))
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from platform_assets.cli.console import (
     say,
 )
 from platform_assets.cli.embedded_server import embedded_server
-from platform_assets.cli.models import made_by, repository_of
-from platform_assets.cli.project import open_settings
+from platform_assets.cli.models import made_by
+from platform_assets.cli.project import open_settings, repository_of
 from platform_assets.settings import Settings
 from resources.embedded_triton import EmbeddedServer
 from resources.errors import ConfigurationError, ServerUnavailableError

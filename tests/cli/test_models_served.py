@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from resources.model_repository import ModelRepository
-from resources.version_pins import pin_steps, write_whole
+from resources.version_pins import pin_steps
+from resources.whole_file import write_whole
 from tests.resources.test_encoder_build import build
 from tests.resources.tiny_encoder import tiny_encoder, write_encoder
 

@@ -2,7 +2,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from platform_assets.domain.vectors import column, matrix, sound, unsound
+from platform_assets.domain.vectors import column, is_sound, matrix, sound, unsound
 
 UNIT = np.eye(3, dtype=np.float32)
 
@@ -21,7 +21,10 @@ UNIT = np.eye(3, dtype=np.float32)
     ],
 )
 def test_sound(vector: list[float], expected: bool) -> None:
-    assert sound(np.array([vector, [0, 1, 0]], dtype=np.float32)).tolist() == [expected, True]
+    vectors = np.array([vector, [0, 1, 0]], dtype=np.float32)
+    assert sound(vectors).tolist() == [expected, True]
+    stored = pl.DataFrame({"embedding": column(vectors)})
+    assert stored.select(is_sound()).to_series().to_list() == [expected, True]
 
 
 @pytest.mark.parametrize(

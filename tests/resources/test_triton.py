@@ -5,11 +5,10 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-import grpc
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tritonclient.grpc import InferenceServerClient, service_pb2, service_pb2_grpc
+from tritonclient.grpc import InferenceServerClient, service_pb2
 
 from resources.errors import ServerUnavailableError
 from resources.triton import (
@@ -21,6 +20,7 @@ from resources.triton import (
     TritonResource,
 )
 from resources.triton_client import clients
+from tests.resources.fake_triton import FakeTriton, serving
 
 pytestmark = pytest.mark.integration
 
@@ -220,25 +220,10 @@ def test_nobody_listening_is_one_line() -> None:
         triton.server_version()
 
 
-class _Dishonest(service_pb2_grpc.GRPCInferenceServiceServicer):
+class _Dishonest(FakeTriton):
     """Speaks the protocol as a server whose Python environment is broken: shapes without their data."""
 
     contents: bytes | None = b""
-
-    def ServerLive(self, request, context):  # noqa: N802
-        return service_pb2.ServerLiveResponse(live=True)
-
-    def ModelMetadata(self, request, context):  # noqa: N802
-        tensor = service_pb2.ModelMetadataResponse.TensorMetadata(name="y", datatype="FP32", shape=[-1, 4])
-        return service_pb2.ModelMetadataResponse(
-            name=request.name, versions=["1"], inputs=[_renamed(tensor, "x")], outputs=[tensor]
-        )
-
-    def ModelConfig(self, request, context):  # noqa: N802
-        response = service_pb2.ModelConfigResponse()
-        response.config.name = request.name
-        response.config.max_batch_size = 8
-        return response
 
     def ModelInfer(self, request, context):  # noqa: N802
         response = service_pb2.ModelInferResponse(model_name=request.model_name, model_version="1")
@@ -248,25 +233,11 @@ class _Dishonest(service_pb2_grpc.GRPCInferenceServiceServicer):
         return response
 
 
-def _renamed(tensor, name: str):
-    copy = type(tensor)()
-    copy.CopyFrom(tensor)
-    copy.name = name
-    return copy
-
-
 @pytest.fixture
 def dishonest() -> Iterator[tuple[TritonResource, _Dishonest]]:
     servicer = _Dishonest()
-    with ThreadPoolExecutor(2) as pool:
-        server = grpc.server(pool)
-        service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servicer, server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        server.start()
-        try:
-            yield TritonResource(url=f"127.0.0.1:{port}", timeout_s=10), servicer
-        finally:
-            server.stop(None).wait()
+    with serving(servicer) as url:
+        yield TritonResource(url=url, timeout_s=10), servicer
 
 
 @pytest.mark.parametrize("contents", [None, b"", b"\0" * 31, b"\0" * 33])

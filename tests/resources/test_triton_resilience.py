@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tritonclient.grpc import service_pb2, service_pb2_grpc
+from tritonclient.grpc import service_pb2
 
 from resources.embedded_triton import EmbeddedServer, EmbeddedTriton
 from resources.errors import ConfigurationError, ServerUnavailableError
@@ -27,6 +27,7 @@ from resources.triton import (
 from resources.triton_endpoints import endpoints
 from resources.triton_pause import PauseSwitch
 from tests.resources.conftest import write_model, write_rows
+from tests.resources.fake_triton import FakeTriton, serving
 
 pytestmark = pytest.mark.integration
 
@@ -245,29 +246,15 @@ def test_a_request_that_kills_is_told_from_its_neighbours(embedded: TritonResour
     assert "\n" not in str(answers[1])
 
 
-class _Moody(service_pb2_grpc.GRPCInferenceServiceServicer):
+class _Moody(FakeTriton):
     """Answers with the errors that it was given, then as it should."""
+
+    datatype = "INT32"
+    shape = (-1, 1)
 
     def __init__(self) -> None:
         self.errors: list[tuple[grpc.StatusCode, str]] = []
         self.priorities: list[int] = []
-
-    def ServerLive(self, request, context):  # noqa: N802
-        return service_pb2.ServerLiveResponse(live=True)
-
-    def ModelMetadata(self, request, context):  # noqa: N802
-        tensors = service_pb2.ModelMetadataResponse.TensorMetadata
-        return service_pb2.ModelMetadataResponse(
-            name=request.name,
-            versions=["1"],
-            inputs=[tensors(name="x", datatype="INT32", shape=[-1, 1])],
-            outputs=[tensors(name="y", datatype="INT32", shape=[-1, 1])],
-        )
-
-    def ModelConfig(self, request, context):  # noqa: N802
-        response = service_pb2.ModelConfigResponse()
-        response.config.max_batch_size = 8
-        return response
 
     def ModelInfer(self, request, context):  # noqa: N802
         self.priorities.append(request.parameters["priority"].uint64_param)
@@ -282,15 +269,8 @@ class _Moody(service_pb2_grpc.GRPCInferenceServiceServicer):
 @pytest.fixture
 def moody() -> Iterator[tuple[TritonResource, _Moody]]:
     servicer = _Moody()
-    with ThreadPoolExecutor(2) as pool:
-        server = grpc.server(pool)
-        service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(servicer, server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        server.start()
-        try:
-            yield TritonResource(url=f"127.0.0.1:{port}", timeout_s=10, attempts=3, priority=2), servicer
-        finally:
-            server.stop(None).wait()
+    with serving(servicer) as url:
+        yield TritonResource(url=url, timeout_s=10, attempts=3, priority=2), servicer
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from resources.version_pins import (
     step_versions,
     unpinned,
     without_pins,
-    write_whole,
 )
+from resources.whole_file import write_whole
 from tests.resources.test_encoder_build import build
 from tests.resources.tiny_encoder import tiny_encoder, write_encoder
 
