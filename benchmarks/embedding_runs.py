@@ -36,17 +36,19 @@ _RAW = ("raw_feedback", "quarantined_feedback", "landed_files")
 
 
 def peak_memory() -> Result:
-    """Most memory that a process held that embedded 1,000,000 short rows, everything but the server included."""
+    """Most memory of a process that embedded 1,000,000 short rows, or found them embedded; all but the server."""
     with _tiny_models() as (url, repository), tempfile.TemporaryDirectory(prefix="feedback-bench-") as folder:
         _child("land", url, repository, folder)
         measured = _child("peak", url, repository, folder)
+        again = _child("peak", url, repository, folder)
     return Result(
         name="embed_peak_mb_1m",
-        value=measured["peak_mb"],
+        value=max(measured["peak_mb"], again["peak_mb"]),
         unit="MB",
         goal="<= 1500",
         rounds=1,
-        detail=f"{measured['rows']:,} rows of {DIMS} numbers in {measured['seconds']:.0f} s with their checks; "
+        detail=f"{measured['rows']:,} rows of {DIMS} numbers in {measured['seconds']:.0f} s with their checks, "
+        f"{measured['peak_mb']:.0f} MB; again with nothing new in {again['seconds']:.0f} s, {again['peak_mb']:.0f} MB; "
         f"a tiny model at the server; {measured['before_mb']:.0f} MB before the run",
     )
 

@@ -24,6 +24,7 @@ from platform_assets.domain.version_comparison import cosine_losses, neighbours_
 from platform_assets.promotions import EMBEDDER, TOKENIZER
 from platform_assets.settings import Settings
 from resources.delta_lake import DeltaLakeResource
+from resources.text_encoder import TextEncoder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 DAYS: Final = 7
 """Recent days that a sample is taken from: a week has its rhythm."""
-_BATCH: Final = 32
 _TIMED: Final = 64
 """Rows of the sample that the versions are timed with."""
 
@@ -175,27 +175,9 @@ def compare_encoders(
 
 
 def encode(triton: TritonResource, parts: Mapping[str, int], texts: Sequence[str]) -> Floats:
-    """The vectors (n, dims) of texts by these versions of tokenizer and embedder, in small batches of like length."""
-    import numpy as np
-
-    tokenizer, embedder = str(parts[TOKENIZER]), str(parts[EMBEDDER])
-    order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
-    batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
-    tokens = triton.infer_many(
-        TOKENIZER,
-        (
-            {"text": np.array([[texts[index].encode(errors="replace")] for index in batch], dtype=np.object_)}
-            for batch in batches
-        ),
-        version=tokenizer,
-    )
-    answers = triton.infer_many(
-        EMBEDDER, ({name: each[name] for name in ("input_ids", "attention_mask")} for each in tokens), version=embedder
-    )
-    vectors = np.concatenate([answer["embeddings"] for answer in answers])
-    placed = np.empty_like(vectors)
-    placed[order] = vectors
-    return placed
+    """The vectors (n, dims) of texts by these versions of tokenizer and embedder; NaN for a text that fails."""
+    versions = {part: str(parts[part]) for part in (TOKENIZER, EMBEDDER)}
+    return TextEncoder(triton, versions=versions).encode(texts).embeddings
 
 
 def compare_detectors(

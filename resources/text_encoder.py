@@ -112,6 +112,8 @@ class TextEncoder:
             versions it chains is what the server serves.
         pad_to: Rows are padded to a multiple of so many tokens: where a server merges requests of equal shape, more
             of them meet.
+        versions: The version of each of the two, by its name; those that the ensemble chains unless given. Not in one
+            trip.
         one_trip: Whether texts are sent to the ensemble, each once, instead of to the tokenizer and their tokens to
             the embedder: the same numbers, fewer bytes, more padding.
     """
@@ -125,14 +127,18 @@ class TextEncoder:
         token_budget: int = 256,
         ensemble: str = "feedback_encoder",
         pad_to: int = 1,
+        versions: Mapping[str, str] | None = None,
         one_trip: bool = False,
     ) -> None:
+        if one_trip and versions:
+            raise ValueError("the ensemble runs the versions that it chains: name none, or take two trips")
         self._triton = triton
         self._tokenizer = tokenizer
         self._embedder = embedder
         self._token_budget = token_budget
         self._ensemble = ensemble
         self._pad_to = pad_to
+        self._versions = versions
         self._one_trip = one_trip
         self._failed_in_a_row: dict[str, int] = {}
 
@@ -198,8 +204,8 @@ class TextEncoder:
         return self._chained()
 
     def _chained(self) -> tuple[ModelMetadata, ModelMetadata]:
-        """The tokenizer and the embedder, in the versions that the ensemble chains now."""
-        steps = self._triton.metadata(self._ensemble).steps
+        """The tokenizer and the embedder, in the given versions or in those that the ensemble chains now."""
+        steps = self._versions or self._triton.metadata(self._ensemble).steps
         tokenizer, embedder = (
             self._triton.metadata(name, steps.get(name, "") or self._triton.metadata(name).version)
             for name in (self._tokenizer, self._embedder)

@@ -73,7 +73,8 @@ def feedback_embeddings(
         try:
             ranges = hash_ranges(_count(raw_feedback, chunk_rows))
             counts: Counter[str] = Counter()
-            for done, (part, encoded) in enumerate(_embedded(ranges, raw_feedback, stored, encoder), start=1):
+            parts = (_read(raw_feedback, within, stored) for within in ranges)
+            for done, (part, encoded) in enumerate(embedded(parts, encoder), start=1):
                 computed = _computed(part, encoded)
                 # The last one is followed by the table itself.
                 if computed.height and done < len(ranges):
@@ -89,8 +90,16 @@ def feedback_embeddings(
 
 
 @dataclass(frozen=True)
-class _Part:
-    """The day's rows of one range of content hashes, and what is known of their vectors."""
+class Part:
+    """The day's rows of one range of content hashes, and what is known of their vectors.
+
+    Attributes:
+        within: The range.
+        rows: The rows, without their texts, in order of their hashes.
+        known: The vectors that are stored already, by hash.
+        resumed: How many of them a killed run left.
+        new: Hash and text of what has to be sent.
+    """
 
     within: HashRange
     rows: pl.DataFrame
@@ -106,12 +115,9 @@ def _count(raw_feedback: pl.LazyFrame, chunk_rows: int) -> int:
     return max(-(-rows // chunk_rows), -(-size // _CHUNK_BYTES), 1)
 
 
-def _embedded(
-    ranges: list[HashRange], raw_feedback: pl.LazyFrame, stored: StoredVectors, encoder: TextEncoder
-) -> Iterator[tuple[_Part, EncodedTexts | None]]:
-    """The day range by range, each with the vectors of those texts that had to be sent."""
-    parts = (_read(raw_feedback, within, stored) for within in ranges)
-    waiting: deque[_Part] = deque()
+def embedded(parts: Iterator[Part], encoder: TextEncoder) -> Iterator[tuple[Part, EncodedTexts | None]]:
+    """The parts of a day, each with the vectors of those texts that had to be sent; few of them are held at a time."""
+    waiting: deque[Part] = deque()
 
     def texts() -> Iterator[list[str]]:
         for part in parts:
@@ -129,7 +135,7 @@ def _embedded(
         yield waiting.popleft(), None
 
 
-def _read(raw_feedback: pl.LazyFrame, within: HashRange, stored: StoredVectors) -> _Part:
+def _read(raw_feedback: pl.LazyFrame, within: HashRange, stored: StoredVectors) -> Part:
     rows = (
         raw_feedback.filter(within.holds())
         .select("feedback_id", "partition_date", "content_hash", "text")
@@ -139,10 +145,10 @@ def _read(raw_feedback: pl.LazyFrame, within: HashRange, stored: StoredVectors) 
     texts = rows.filter(sendable()).unique("content_hash", keep="first", maintain_order=True)
     known, resumed = stored.of(texts["content_hash"], within)
     new = texts.select("content_hash", "text").join(known, on="content_hash", how="anti", maintain_order="left")
-    return _Part(within, rows.drop("text"), known, resumed, new)
+    return Part(within, rows.drop("text"), known, resumed, new)
 
 
-def _computed(part: _Part, encoded: EncodedTexts | None) -> pl.DataFrame:
+def _computed(part: Part, encoded: EncodedTexts | None) -> pl.DataFrame:
     """The vectors that were sent for, or why there is none."""
     if encoded is None:
         return pl.DataFrame(schema={name: FEEDBACK_EMBEDDINGS[name] for name in _COMPUTED})
@@ -162,7 +168,7 @@ def _computed(part: _Part, encoded: EncodedTexts | None) -> pl.DataFrame:
     )
 
 
-def _rows(part: _Part, computed: pl.DataFrame, model: Model) -> pl.DataFrame:
+def _rows(part: Part, computed: pl.DataFrame, model: Model) -> pl.DataFrame:
     known = part.known.with_columns(failure=pl.lit(None, pl.String), status=pl.lit("ok"))
     vectors = pl.concat([known.select(_COMPUTED), computed.select(_COMPUTED)])
     table = part.rows.join(vectors, on="content_hash", how="left", maintain_order="left").with_columns(
@@ -174,7 +180,7 @@ def _rows(part: _Part, computed: pl.DataFrame, model: Model) -> pl.DataFrame:
     return conform(table, FEEDBACK_EMBEDDINGS)
 
 
-def _counted(part: _Part, computed: pl.DataFrame) -> Counter[str]:
+def _counted(part: Part, computed: pl.DataFrame) -> Counter[str]:
     return Counter(
         texts_sent=computed.height,
         texts_reused=part.known.height - part.resumed,

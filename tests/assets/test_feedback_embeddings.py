@@ -2,7 +2,8 @@
 
 import csv
 import io
-from collections.abc import Iterable
+import weakref
+from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from platform_assets.assets.feedback_embeddings import Part, embedded
 from platform_assets.stored_vectors import HashRange, Model, StoredVectors, hash_ranges
+from resources.text_encoder import TextEncoder
 from resources.triton import TritonResource
 from tests.project import Project, failed_checks, make_project
 
@@ -151,3 +154,28 @@ def test_what_a_killed_run_left_is_found_by_model_and_range_and_forgotten(projec
     assert StoredVectors(project.lake, NEXT, model, 0).of(wanted, everything)[1] == 0
     StoredVectors(project.lake, DAY, other, 0).forget()
     assert StoredVectors(project.lake, DAY, model, 0).of(wanted, everything)[1] == 0
+
+
+@pytest.mark.parametrize("new", [[], [59], list(range(30, 60)), list(range(60))], ids=["none", "last", "half", "all"])
+def test_a_day_is_never_in_memory_as_a_whole(new: list[int], triton: TritonResource) -> None:
+    made: list[weakref.ref[Part]] = []
+    ranges = hash_ranges(60)
+    nothing = pl.DataFrame(schema={"text": pl.String})
+
+    def parts() -> Iterator[Part]:
+        for number, within in enumerate(ranges):
+            texts = pl.DataFrame({"text": ["a new one"]}) if number in new else nothing
+            part = Part(within, nothing, nothing, 0, texts)
+            made.append(weakref.ref(part))
+            yield part
+            del part
+
+    most, given = 0, []
+    for part, encoded in embedded(parts(), TextEncoder(triton)):
+        assert (encoded is None) == part.new.is_empty()
+        given.append(part.within)
+        most = max(most, sum(one() is not None for one in made))
+        del part
+    assert given == ranges
+    # Those under way, one that is tokenized meanwhile, one that was just read, and the one that was given away.
+    assert most <= triton.in_flight + 3
