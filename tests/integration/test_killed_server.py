@@ -106,7 +106,7 @@ def test_ten_killed_tritonservers_change_no_number(
     )
     server = EmbeddedTriton(repository=built_repository, environment=triton_environment, state=tmp_path / "triton")
     project = make_project(tmp_path, triton)
-    project.edit("platform", lambda text: text.replace("# token_budget: 512", f"token_budget: {TOKEN_BUDGET}"))
+    project.edit("platform", lambda text: text.replace("# token_budget: 256", f"token_budget: {TOKEN_BUDGET}"))
     project.land(DAY, "shop_reviews_1.csv", reviews(TEXTS))
     assert project.run(DAY, "raw_feedback", "quarantined_feedback", "landed_files").success
     try:
